@@ -1,0 +1,55 @@
+.DEFAULT_GOAL := help
+.PHONY: help dev test fix generate bench lock format lint types layers generated tests clean
+
+PY := .venv/bin/python
+READY := .venv/.ready
+
+help: ## show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+dev: $(READY) ## set up, then run the tour
+	@$(PY) -m demur demo
+
+test: format lint types layers generated tests ## everything CI runs, fastest first
+
+fix: $(READY) ## format and repair what can be repaired
+	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet .
+
+generate: $(READY) ## write everything that is generated from the registry
+	@$(PY) tools/generate.py
+
+bench: $(READY) ## measure against plain `re`, side by side
+	@$(PY) bench/contract.py
+
+lock: $(READY) ## pin the newest versions with hashes (needs uv)
+	@uv pip compile pyproject.toml requirements/dev.in --extra ed25519 --universal \
+	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
+	  --quiet --output-file requirements/dev.txt
+
+format: $(READY)
+	@echo "== format" && $(PY) -m ruff format --check --quiet .
+
+lint: $(READY)
+	@echo "== lint" && $(PY) -m ruff check --quiet . && .venv/bin/demur codes lint --strict src examples
+
+types: $(READY)
+	@echo "== types" && $(PY) -m mypy --no-error-summary
+
+layers: $(READY)
+	@echo "== layers" && .venv/bin/lint-imports --no-logo
+
+generated: $(READY)
+	@echo "== generated" && $(PY) tools/generate.py --check
+
+tests: $(READY)
+	@echo "== tests" && $(PY) -m pytest --cov --cov-report=term
+
+clean: ## remove the environment and caches
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(READY): requirements/dev.txt pyproject.toml
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "demur needs Python 3.11 or newer; python3 is " + sys.version.split()[0])'
+	@echo "== setting up .venv" && rm -rf .venv && python3 -m venv .venv
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,1 @@
+"""The registry of reason codes, and the refusal line that carries one."""

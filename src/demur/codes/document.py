@@ -1,0 +1,185 @@
+"""A registry file as it was written: read, checked field by field, not yet merged.
+
+Structure is judged here (types, known fields, closed words); how entries stand
+to each other is judged in `rules`.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.codes.fields import ENTRY_FIELDS, FILE_FIELDS, FieldError, show
+from demur.codes.suggest import did_you_mean
+from demur.errors import Problem, RegistryError
+
+__all__ = ["SCHEMA_VERSION", "Document", "Row", "read_document"]
+
+SCHEMA_VERSION = "reason_codes.v1"
+
+
+class Row(NamedTuple):
+    """One entry as written: the fields that were given, and where they stand."""
+
+    where: str
+    fields: Mapping[str, Any]
+
+    @property
+    def code(self) -> str:
+        """The code that the row registers."""
+        return str(self.fields["code"])
+
+
+class Document(NamedTuple):
+    """One registry file. `domain` is None for the core."""
+
+    where: str
+    version: str
+    domain: str | None
+    min_core: str | None
+    phrases: Mapping[str, str]
+    rows: tuple[Row, ...]
+
+
+_CODE_KEY = re.compile(r'"code"\s*:\s*"([^"\\\n]*)"')
+
+
+def _lines_of_codes(text: str) -> dict[str, int]:
+    """Return the line of each entry's `code`, so that an error can name it."""
+    lines: dict[str, int] = {}
+    line, position = 1, 0
+    for found in _CODE_KEY.finditer(text):
+        line += text.count("\n", position, found.start())
+        position = found.start()
+        lines.setdefault(found[1], line)
+    return lines
+
+
+class _Reader:
+    """Collects every problem of one file instead of stopping at the first."""
+
+    def __init__(self, where: str, text: str) -> None:
+        self.where = where
+        self.lines = _lines_of_codes(text)
+        self.problems: list[Problem] = []
+
+    def report(self, place: str, problem: str, help_text: str | None = None) -> None:
+        self.problems.append(Problem(place, problem, help_text))
+
+    def place_of(self, code: str) -> str:
+        """Return `file:line: code` of an entry, without the line where it cannot be told."""
+        line = self.lines.get(code)
+        return f"{self.where}: {code}" if line is None else f"{self.where}:{line}: {code}"
+
+    def check(self, place: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that are well formed, as values; report the others."""
+        good: dict[str, Any] = {}
+        for name, value in fields.items():
+            reader = ENTRY_FIELDS.get(name)
+            if reader is None:
+                self.report(f"{place}: {name}", "unknown field", did_you_mean(name, ENTRY_FIELDS))
+                continue
+            try:
+                good[name] = reader(value)
+            except FieldError as wrong:
+                self.report(f"{place}: {name}", wrong.problem, wrong.help)
+        return good
+
+
+def read_document(source: Path | str, text: str | None = None) -> Document:
+    """Return the registry file at `source` (or `text`, as if it stood there).
+
+    Raises:
+        RegistryError: The file cannot be read, or a field is not what it must be.
+    """
+    where = str(source)
+    raw = _load(where, _read(where) if text is None else text)
+    reader = _Reader(where, raw.text)
+    document = _document(reader, raw.value)
+    if reader.problems:
+        raise RegistryError.of(reader.problems)
+    return document
+
+
+class _Raw(NamedTuple):
+    text: str
+    value: Any
+
+
+def _read(where: str) -> str:
+    try:
+        return Path(where).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise RegistryError(
+            f"cannot read the registry: {str(reason).lower()}", where=where
+        ) from error
+
+
+def _load(where: str, text: str) -> _Raw:
+    def unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in fields:
+                place = _Reader(where, text).place_of(str(fields.get("code", key)))
+                raise RegistryError(f"the key `{key}` stands twice in one object", where=place)
+            fields[key] = value
+        return fields
+
+    try:
+        return _Raw(text, json.loads(text, object_pairs_hook=unique))
+    except json.JSONDecodeError as error:
+        place = f"{where}:{error.lineno}:{error.colno}"
+        raise RegistryError(f"not JSON: {error.msg.lower()}", where=place) from error
+    except RecursionError as error:
+        raise RegistryError("not a registry: nested too deep", where=where) from error
+
+
+def _document(reader: _Reader, raw: object) -> Document:
+    where = reader.where
+    if not isinstance(raw, dict):
+        raise RegistryError("a registry is a JSON object", where=where)
+    if raw.get("schema_version") != SCHEMA_VERSION:
+        shown = show(raw.get("schema_version"))
+        raise RegistryError(
+            f"unknown schema version {shown}",
+            where=f"{where}: schema_version",
+            help=f"this reads `{SCHEMA_VERSION}`",
+        )
+    known = ("schema_version", *FILE_FIELDS, "codes")
+    for name in raw:
+        if name not in known:
+            reader.report(f"{where}: {name}", "unknown field", did_you_mean(name, known))
+    head = _head(reader, raw)
+    codes = raw.get("codes")
+    if not isinstance(codes, list):
+        raise RegistryError("`codes` must be a list of entries", where=f"{where}: codes")
+    rows = tuple(
+        row for index, item in enumerate(codes) if (row := _row(reader, index, item)) is not None
+    )
+    return Document(where=where, rows=rows, **head)
+
+
+def _head(reader: _Reader, raw: Mapping[str, Any]) -> dict[str, Any]:
+    head: dict[str, Any] = {}
+    for name, read in FILE_FIELDS.items():
+        given = raw.get(name, {} if name == "phrases" else None)
+        try:
+            head[name] = read(given)
+        except FieldError as wrong:
+            reader.report(f"{reader.where}: {name}", wrong.problem, wrong.help)
+            head[name] = given
+    return head
+
+
+def _row(reader: _Reader, index: int, item: object) -> Row | None:
+    if not isinstance(item, dict):
+        reader.report(f"{reader.where}: codes[{index}]", f"must be an object, not {show(item)}")
+        return None
+    code = item.get("code")
+    if not isinstance(code, str) or not code.strip():
+        reader.report(f"{reader.where}: codes[{index}]", "an entry needs a `code`")
+        return None
+    place = reader.place_of(code)
+    return Row(place, reader.check(place, item))

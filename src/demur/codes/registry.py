@@ -1,0 +1,197 @@
+"""All reason codes that are known together: the core and what organisations added."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+from demur.codes.document import SCHEMA_VERSION, Document, Row, read_document
+from demur.codes.entry import Entry, Examples
+from demur.codes.phrases import PhraseIndex
+from demur.codes.rules import check_document, check_entry, check_phrase, check_row
+from demur.codes.suggest import did_you_mean
+from demur.codes.vocabulary import Stability
+from demur.errors import InputTypeError, Problem, RegistryError, UnknownCodeError
+
+__all__ = ["CORE_PATH", "Registry", "inherit"]
+
+CORE_PATH = Path(__file__).with_name("reason_codes.v1.json")
+
+
+class Registry:
+    """A checked set of reason codes. Immutable; safe to share between threads.
+
+    `Registry.load()` is the core alone; `Registry.load("acme.json")` adds an
+    organisation's file. The order of the files makes no difference.
+    """
+
+    def __init__(self, core: Document, organisations: Iterable[Document] = ()) -> None:
+        build = _Build(core, _distinct(organisations))
+        if build.problems:
+            raise RegistryError.of(build.problems)
+        self._entries = MappingProxyType(build.entries)
+        self._phrases = MappingProxyType(build.phrases)
+        self.versions: Mapping[str, str] = MappingProxyType(build.versions)
+
+    @classmethod
+    def load(cls, *paths: Path | str) -> Self:
+        """Return the core registry plus the organisations' files at `paths`.
+
+        Raises:
+            RegistryError: A file cannot be read or breaks a rule.
+        """
+        return cls(read_document(CORE_PATH), [read_document(path) for path in paths])
+
+    def __getitem__(self, code: str) -> Entry:
+        """Return the entry of `code`.
+
+        Raises:
+            UnknownCodeError: No loaded registry holds the code.
+        """
+        if not isinstance(code, str):
+            raise InputTypeError.expected("a code", "a string", code)
+        entry = self._entries.get(code)
+        if entry is None:
+            hint = did_you_mean(code, self._entries)
+            count = f"`demur codes list` shows all {len(self)}"
+            raise UnknownCodeError(
+                f"unknown reason code `{code[:80]}`", help=f"{hint} {count}" if hint else count
+            )
+        return entry
+
+    def get(self, code: str) -> Entry | None:
+        """Return the entry of `code`, or None if it is unknown."""
+        return self._entries.get(code)
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"<Registry {self.label}: {len(self)} codes>"
+
+    @property
+    def label(self) -> str:
+        """The schema and the versions in force, e.g. `reason_codes.v1@1.0.0+acme.com@2.3.0`."""
+        core, *others = self.versions.items()
+        return "+".join([f"{SCHEMA_VERSION}@{core[1]}", *(f"{name}@{v}" for name, v in others)])
+
+    @property
+    def phrases(self) -> Mapping[str, str]:
+        """Every legacy phrase (casefolded) and the code it means."""
+        return self._phrases
+
+    @cached_property
+    def _phrase_index(self) -> PhraseIndex:
+        return PhraseIndex(self._phrases)
+
+    def code_of_phrase(self, text: str) -> str | None:
+        """Return the code that a legacy phrase in `text` means, or None."""
+        return self._phrase_index.find(text)
+
+    def children(self, code: str) -> tuple[Entry, ...]:
+        """Return the entries whose parent is `code`."""
+        return tuple(entry for entry in self if entry.parent == code)
+
+
+def _distinct(documents: Iterable[Document]) -> list[Document]:
+    """Return the documents in one order, a document that was named twice only once."""
+    by_content = {
+        repr((document.domain or "", document._replace(where="", rows=()), _content(document))): document
+        for document in documents
+    }
+    return [by_content[content] for content in sorted(by_content)]
+
+
+def _content(document: Document) -> list[list[tuple[str, Any]]]:
+    return sorted(sorted(row.fields.items()) for row in document.rows)
+
+
+class _Build:
+    """Turns documents into entries, collecting every problem on the way."""
+
+    def __init__(self, core: Document, organisations: Iterable[Document]) -> None:
+        self.problems: list[Problem] = []
+        self.entries: dict[str, Entry] = {}
+        self.phrases: dict[str, str] = {}
+        self.versions = {"": core.version}
+        self._places: dict[str, str] = {}
+        self._add_core(core)
+        core_entries = dict(self.entries)
+        for document in organisations:
+            self._add_organisation(document, core, core_entries)
+        for code, entry in self.entries.items():
+            self.problems += check_entry(entry, self._places[code], self.entries)
+
+    def _add_core(self, core: Document) -> None:
+        self.problems += check_document(core, None)
+        for row in core.rows:
+            missing = [name for name in Entry._fields if name not in row.fields]
+            if missing:
+                self.problems.append(Problem(row.where, f"a core code needs `{missing[0]}`"))
+            else:
+                self._add(row, dict(row.fields))
+        self._add_phrases(core.phrases, core)
+
+    def _add_organisation(
+        self, document: Document, core: Document, core_entries: Mapping[str, Entry]
+    ) -> None:
+        problems = list(check_document(document, core.version))
+        domain = document.domain or ""
+        if domain in self.versions and domain:
+            problem = f"`{domain}` is loaded twice, with different contents"
+            problems.append(Problem(f"{document.where}: domain", problem))
+        self.versions[domain] = document.version
+        for row in document.rows:
+            wrong = list(check_row(row, document, core_entries))
+            problems += wrong
+            if not wrong:
+                self._add(row, inherit(row, core_entries[row.fields["parent"]]))
+        self.problems += problems
+        self._add_phrases(document.phrases, document)
+
+    def _add(self, row: Row, fields: dict[str, Any]) -> None:
+        if row.code in self.entries:
+            first = self._places[row.code]
+            self.problems.append(Problem(row.where, f"`{row.code}` stands twice: also at {first}"))
+            return
+        fields["examples"] = Examples(**fields["examples"])
+        self._places[row.code] = row.where
+        self.entries[row.code] = Entry(**fields)
+        for phrase in fields["aliases"]:
+            self._add_phrase(phrase, row.code, row.where)
+
+    def _add_phrases(self, phrases: Mapping[str, str], document: Document) -> None:
+        for phrase, code in sorted(phrases.items()):
+            where = f"{document.where}: phrases"
+            if code not in self.entries:
+                hint = did_you_mean(code, self.entries)
+                self.problems.append(Problem(where, f"unknown reason code `{code}`", hint))
+            self._add_phrase(phrase, code, where)
+
+    def _add_phrase(self, phrase: str, code: str, where: str) -> None:
+        folded = phrase.casefold()
+        self.problems += check_phrase(phrase, where, self.phrases.get(folded))
+        self.phrases.setdefault(folded, code)
+
+
+def inherit(row: Row, parent: Entry) -> dict[str, Any]:
+    """Return an organisation's row complete: what it does not say, its parent says for it."""
+    own: dict[str, Any] = {
+        "title": row.code.rpartition("/")[2].replace("_", " ").capitalize(),
+        "stability": Stability.STABLE,
+        "deprecated": False,
+        "deprecated_since": None,
+        "replacement": None,
+        "aliases": (),
+        "evidence": {},
+        "xref": {},
+        "examples": {},
+    }
+    return {**parent._asdict(), **own, **row.fields}

@@ -1,0 +1,97 @@
+"""One exception tree: every error says where, what, and what helps.
+
+The facts stay apart (`where`, `problem`, `help`), so that the command line,
+the service and a log can each render them in their own way.
+"""
+
+from typing import NamedTuple
+
+__all__ = [
+    "DemurError",
+    "GrantError",
+    "InconsistentError",
+    "InputError",
+    "InputTypeError",
+    "MissingExtraError",
+    "Problem",
+    "RegistryError",
+    "UnknownCodeError",
+]
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong: its place, what it is, and what helps."""
+
+    where: str | None
+    problem: str
+    help: str | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.problem}" if self.where else self.problem
+        return f"{text}\n  help: {self.help}" if self.help else text
+
+
+class DemurError(Exception):
+    """Anything demur refuses to work with; carries one problem or several."""
+
+    def __init__(self, problem: str, *, where: str | None = None, help: str | None = None) -> None:  # noqa: A002 - the attribute users read is `help`
+        self.problems: tuple[Problem, ...] = (Problem(where, problem, help),)
+        super().__init__(problem)
+
+    @property
+    def where(self) -> str | None:
+        """The place of the (first) problem."""
+        return self.problems[0].where
+
+    @property
+    def problem(self) -> str:
+        """What the (first) problem is."""
+        return self.problems[0].problem
+
+    @property
+    def help(self) -> str | None:
+        """What helps against the (first) problem."""
+        return self.problems[0].help
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+
+class InputError(DemurError, ValueError):
+    """A value of the right type that cannot be used."""
+
+
+class InputTypeError(DemurError, TypeError):
+    """A value of the wrong type."""
+
+    @classmethod
+    def expected(cls, name: str, wanted: str, got: object) -> "InputTypeError":
+        """Return the error for an argument that is not what it must be."""
+        return cls(f"{name} must be {wanted}, not `{type(got).__name__}`")
+
+
+class UnknownCodeError(DemurError, LookupError):
+    """A reason code that no loaded registry holds."""
+
+
+class RegistryError(DemurError, ValueError):
+    """A registry that breaks its rules; `problems` holds every one that was found."""
+
+    @classmethod
+    def of(cls, problems: "list[Problem]") -> "RegistryError":
+        """Return one error that carries all `problems`, in the order they were found."""
+        error = cls(problems[0].problem)
+        error.problems = tuple(problems)
+        return error
+
+
+class InconsistentError(DemurError, ValueError):
+    """A verdict, class and codes that cannot stand together."""
+
+
+class GrantError(DemurError, ValueError):
+    """A grant or key that cannot be read or made."""
+
+
+class MissingExtraError(DemurError, ImportError):
+    """A part that needs an optional dependency which is not installed."""
