@@ -1,1 +1,113 @@
-"""x"""
+"""demur: the refusal contract for AI agents.
+
+One typed vocabulary of reasons, spoken by every guard, policy, model and provider.
+Names are loaded when first used, so `import demur` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from demur.classification.classify import Classification, classify
+    from demur.classification.conclude import conclude
+    from demur.classification.grants import sign_grant, why_rejected
+    from demur.classification.keys import KeyRing, SigningKey, TrustedKey
+    from demur.classification.resolve import resolve
+    from demur.codes.default import default_registry
+    from demur.codes.entry import Entry
+    from demur.codes.explain import explain
+    from demur.codes.find import FoundRefusal, find_refusals
+    from demur.codes.line import KNOWN_CODES, ParsedRefusal, format_refusal, parse_refusal
+    from demur.codes.reason_code import ReasonCode
+    from demur.codes.registry import Registry
+    from demur.codes.vocabulary import (
+        Advice,
+        DecisionOutput,
+        GrantKind,
+        RefusalClass,
+        Severity,
+        Surface,
+        Verdict,
+    )
+    from demur.errors import DemurError
+    from demur.model.decision import Decision
+    from demur.model.grant import Grant
+    from demur.model.refusal import Refusal
+
+__all__ = [
+    "KNOWN_CODES",
+    "Advice",
+    "Classification",
+    "Decision",
+    "DecisionOutput",
+    "DemurError",
+    "Entry",
+    "FoundRefusal",
+    "Grant",
+    "GrantKind",
+    "KeyRing",
+    "ParsedRefusal",
+    "ReasonCode",
+    "Refusal",
+    "RefusalClass",
+    "Registry",
+    "Severity",
+    "SigningKey",
+    "Surface",
+    "TrustedKey",
+    "Verdict",
+    "classify",
+    "conclude",
+    "default_registry",
+    "explain",
+    "find_refusals",
+    "format_refusal",
+    "parse_refusal",
+    "resolve",
+    "sign_grant",
+    "why_rejected",
+]
+
+_HOMES = {
+    "demur.classification.classify": ("Classification", "classify"),
+    "demur.classification.conclude": ("conclude",),
+    "demur.classification.grants": ("sign_grant", "why_rejected"),
+    "demur.classification.keys": ("KeyRing", "SigningKey", "TrustedKey"),
+    "demur.classification.resolve": ("resolve",),
+    "demur.codes.default": ("default_registry",),
+    "demur.codes.entry": ("Entry",),
+    "demur.codes.explain": ("explain",),
+    "demur.codes.find": ("FoundRefusal", "find_refusals"),
+    "demur.codes.line": ("KNOWN_CODES", "ParsedRefusal", "format_refusal", "parse_refusal"),
+    "demur.codes.reason_code": ("ReasonCode",),
+    "demur.codes.registry": ("Registry",),
+    "demur.codes.vocabulary": (
+        "Advice",
+        "DecisionOutput",
+        "GrantKind",
+        "RefusalClass",
+        "Severity",
+        "Surface",
+        "Verdict",
+    ),
+    "demur.errors": ("DemurError",),
+    "demur.model.decision": ("Decision",),
+    "demur.model.grant": ("Grant",),
+    "demur.model.refusal": ("Refusal",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the module it lives in."""
+    if name not in _HOME_OF:
+        message = f"module 'demur' has no attribute {name!r}"
+        raise AttributeError(message)
+    value: object = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

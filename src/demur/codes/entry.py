@@ -59,6 +59,12 @@ class Entry(NamedTuple):
         """The code without the organisation's domain."""
         return local_name(self.code)
 
+    @property
+    def summary(self) -> str:
+        """What is the case, in one sentence; the rest of the description tells codes apart."""
+        first, stop, _ = self.description.partition(". ")
+        return first + stop.rstrip()
+
     def as_json(self) -> dict[str, object]:
         """Return the entry as plain JSON values, in the order of the registry file."""
         raw: dict[str, object] = self._asdict()

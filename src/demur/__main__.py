@@ -1,0 +1,5 @@
+"""`python -m demur` is the `demur` command."""
+
+from demur.cli import run
+
+run()

@@ -1,0 +1,63 @@
+"""Make a decision out of a verdict and its codes: classified, with obligations and the way on."""
+
+from collections.abc import Iterable, Mapping
+
+from demur.classification.classify import as_verdict, classify, named
+from demur.classification.recovery import recovery
+from demur.codes.default import default_registry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Obligation, Verdict
+from demur.model.decision import Decision, IgnoredGrant
+
+__all__ = ["conclude"]
+
+
+def conclude(
+    verdict: Verdict | str,
+    codes: Iterable[str],
+    *,
+    constraints: Iterable[str] = (),
+    missing: Iterable[str] = (),
+    attempts_left: bool = True,
+    requester: str | None = None,
+    scope: Mapping[str, str] | None = None,
+    accepted: Iterable[str] = (),
+    resolved_codes: Iterable[str] = (),
+    lifted_by: Iterable[str] = (),
+    ignored_grants: Iterable[IgnoredGrant] = (),
+    registry: Registry | None = None,
+) -> Decision:
+    """Return the decision that a verdict and its codes amount to.
+
+    Raises:
+        UnknownCodeError: A code is not registered.
+        InconsistentError: Verdict and codes cannot stand together.
+    """
+    known = registry or default_registry()
+    names, limits = named("codes", codes), named("constraints", constraints)
+    gaps = named("missing", missing)
+    resolved = named("resolved_codes", resolved_codes)
+    refusal_class, output = classify(verdict, names, limits, gaps, attempts_left, registry=known)
+    entries = [known[code] for code in names]
+    way_on = recovery(
+        output, entries, constraints=limits, missing=gaps, attempts_left=attempts_left
+    )
+    # INVARIANT: an obligation holds whatever else matched, and after its code was lifted.
+    duties = {duty for code in (*names, *resolved) for duty in known[code].obligations}
+    return Decision(
+        verdict=as_verdict(verdict),
+        reason_codes=names,
+        refusal_class=refusal_class,
+        decision_output=output,
+        constraints=limits,
+        missing=gaps,
+        attempts_left=attempts_left,
+        accepted=named("accepted", accepted),
+        resolved_codes=resolved,
+        lifted_by=named("lifted_by", lifted_by),
+        ignored_grants=tuple(ignored_grants),
+        obligations=tuple(duty for duty in Obligation if duty in duties),
+        requester=requester,
+        scope=dict(scope or {}),
+        **({} if way_on is None else way_on._asdict()),
+    )

@@ -1,0 +1,106 @@
+"""Sign grants, and say why one cannot be believed. Offline: keys, clock and list come in."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from demur.classification.keys import KeyRing, SigningKey
+from demur.codes.vocabulary import GrantKind
+from demur.errors import GrantError, InputError
+from demur.model.grant import Grant
+
+__all__ = ["Rejection", "sign_grant", "why_rejected"]
+
+
+class Rejection(StrEnum):
+    """Why a grant does not count."""
+
+    UNKNOWN_KEY = "unknown_key"
+    WRONG_ALGORITHM = "wrong_algorithm"
+    BAD_SIGNATURE = "bad_signature"
+    WRONG_HOLDER = "wrong_holder"
+    KIND_NOT_PERMITTED = "kind_not_permitted"
+    GRANTED_TO_SELF = "granted_to_self"
+    REVOKED = "revoked"
+    NOT_YET_VALID = "not_yet_valid"
+    EXPIRED = "expired"
+    OTHER_REQUESTER = "other_requester"
+    OUT_OF_SCOPE = "out_of_scope"
+    LIFTS_NOTHING = "lifts_nothing"
+
+
+def sign_grant(
+    key: SigningKey,
+    *,
+    grant_id: str,
+    kind: GrantKind | str,
+    granted_to: str,
+    scope: Mapping[str, str],
+    not_before: datetime,
+    expires_at: datetime,
+    codes: Iterable[str] = (),
+) -> Grant:
+    """Return a grant from the key's holder, signed.
+
+    Raises:
+        GrantError: The grant is malformed, or the key may not give this kind.
+    """
+    wanted = _kind(kind)
+    if not key.trusted().may_grant(wanted):
+        raise GrantError(
+            f"the key `{key.key_id}` may not grant `{wanted}`",
+            help=f"it may grant {', '.join(key.kinds)}",
+        )
+    grant = Grant(
+        grant_id=grant_id,
+        kind=wanted,
+        granted_by=key.holder,
+        granted_to=granted_to,
+        scope=dict(scope),
+        not_before=not_before,
+        expires_at=expires_at,
+        key_id=key.key_id,
+        algorithm=key.algorithm,
+        codes=tuple(codes),
+    )
+    if grant.granted_by == grant.granted_to:
+        raise GrantError("nobody grants to themselves", help="ask another key holder")
+    return msgspec.structs.replace(grant, signature=key.sign(grant.signed_bytes()))
+
+
+def _kind(kind: str) -> GrantKind:
+    try:
+        return GrantKind(kind)
+    except ValueError:
+        known = ", ".join(GrantKind)
+        raise GrantError(f"unknown kind of grant `{kind}`", help=f"one of {known}") from None
+
+
+def why_rejected(
+    grant: Grant, keys: KeyRing, *, now: datetime, revoked: Collection[str] = ()
+) -> Rejection | None:
+    """Return why the grant cannot be believed at `now`, or None if it can.
+
+    Whom and what it covers is judged against a decision, in `resolve`.
+    """
+    if now.tzinfo is None:
+        raise InputError("`now` needs a time zone", help="like datetime.now(UTC)")
+    key = keys.get(grant.key_id)
+    if key is None:
+        return Rejection.UNKNOWN_KEY
+    if key.algorithm != grant.algorithm:
+        return Rejection.WRONG_ALGORITHM
+    if not key.verifies(grant.signed_bytes(), grant.signature):
+        return Rejection.BAD_SIGNATURE
+    # From here on the words of the grant are its key holder's own.
+    checks = (
+        (key.holder != grant.granted_by, Rejection.WRONG_HOLDER),
+        (not key.may_grant(grant.kind), Rejection.KIND_NOT_PERMITTED),
+        (grant.granted_by == grant.granted_to, Rejection.GRANTED_TO_SELF),
+        (grant.grant_id in revoked, Rejection.REVOKED),
+        (now < grant.not_before, Rejection.NOT_YET_VALID),
+        (now >= grant.expires_at, Rejection.EXPIRED),
+    )
+    return next((why for failed, why in checks if failed), None)

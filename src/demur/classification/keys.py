@@ -1,0 +1,174 @@
+"""Keys that sign grants, and the ring of keys that a gate trusts.
+
+Each key belongs to one holder and may be limited to some kinds of grant, so a
+signature proves who granted it, not only that somebody did. HMAC needs nothing
+but the standard library; Ed25519, where whoever verifies cannot sign, needs
+`demur[ed25519]`.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import Protocol, Self, cast
+
+import msgspec
+
+from demur.codes.vocabulary import GrantKind
+from demur.errors import GrantError, MissingExtraError
+from demur.model.grant import Algorithm
+
+__all__ = ["KEY_BYTES", "KeyRing", "SigningKey", "TrustedKey"]
+
+KEY_BYTES = 32
+
+
+class _Scheme(Protocol):
+    def public(self, secret: bytes) -> bytes: ...
+    def sign(self, secret: bytes, message: bytes) -> bytes: ...
+    def verify(self, public: bytes, message: bytes, signature: bytes) -> bool: ...
+
+
+class _Hmac:
+    """HMAC-SHA-256: the trusted side holds the same secret as the signing side."""
+
+    def public(self, secret: bytes) -> bytes:
+        return secret
+
+    def sign(self, secret: bytes, message: bytes) -> bytes:
+        return hmac.digest(secret, message, hashlib.sha256)
+
+    def verify(self, public: bytes, message: bytes, signature: bytes) -> bool:
+        return hmac.compare_digest(self.sign(public, message), signature)
+
+
+def _scheme(algorithm: Algorithm) -> _Scheme:
+    if algorithm == "hmac-sha256":
+        return _Hmac()
+    try:
+        return cast("_Scheme", import_module("demur.classification.ed25519"))
+    except ImportError as error:
+        raise MissingExtraError(
+            "Ed25519 keys need the `cryptography` package",
+            help="pip install 'demur[ed25519]', or use an `hmac-sha256` key",
+        ) from error
+
+
+class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is needed to check a holder's signatures. For HMAC `material` is a secret."""
+
+    key_id: str
+    holder: str
+    algorithm: Algorithm
+    material: str
+    kinds: tuple[GrantKind, ...] = ()
+
+    def __post_init__(self) -> None:
+        _material(self.material)
+
+    def __repr__(self) -> str:
+        return f"<TrustedKey {self.key_id} of {self.holder}>"
+
+    def may_grant(self, kind: GrantKind) -> bool:
+        """Return whether this key may sign grants of that kind (no kinds: all of them)."""
+        return not self.kinds or kind in self.kinds
+
+    def verifies(self, message: bytes, signature: str) -> bool:
+        """Return whether `signature` was made over `message` with this key."""
+        try:
+            raw = _decode(signature)
+        except (binascii.Error, ValueError):
+            return False
+        return _scheme(self.algorithm).verify(_material(self.material), message, raw)
+
+
+class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key that can make signatures. Keep it where only its holder can read it."""
+
+    key_id: str
+    holder: str
+    algorithm: Algorithm
+    secret: str
+    kinds: tuple[GrantKind, ...] = ()
+
+    def __post_init__(self) -> None:
+        _material(self.secret)
+
+    def __repr__(self) -> str:
+        return f"<SigningKey {self.key_id} of {self.holder}>"
+
+    @classmethod
+    def make(
+        cls,
+        randomness: bytes,
+        *,
+        key_id: str,
+        holder: str,
+        algorithm: Algorithm = "hmac-sha256",
+        kinds: Iterable[GrantKind] = (),
+    ) -> Self:
+        """Return a new key out of 32 random bytes.
+
+        Raises:
+            GrantError: There are not exactly 32 bytes.
+        """
+        return cls(
+            key_id=key_id,
+            holder=holder,
+            algorithm=algorithm,
+            secret=_encode(randomness),
+            kinds=tuple(kinds),
+        )
+
+    def sign(self, message: bytes) -> str:
+        """Return the signature over `message`."""
+        return _encode(_scheme(self.algorithm).sign(_material(self.secret), message))
+
+    def trusted(self) -> TrustedKey:
+        """Return the key to hand to those who verify."""
+        return TrustedKey(
+            key_id=self.key_id,
+            holder=self.holder,
+            algorithm=self.algorithm,
+            material=_encode(_scheme(self.algorithm).public(_material(self.secret))),
+            kinds=self.kinds,
+        )
+
+
+class KeyRing(Mapping[str, TrustedKey]):
+    """The keys that are trusted, by id. Nothing is trusted that is not in it."""
+
+    def __init__(self, keys: Iterable[TrustedKey] = ()) -> None:
+        self._keys: dict[str, TrustedKey] = {}
+        for key in keys:
+            if self._keys.setdefault(key.key_id, key) != key:
+                raise GrantError(f"two different keys have the id `{key.key_id}`")
+
+    def __getitem__(self, key_id: str) -> TrustedKey:
+        return self._keys[key_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def _encode(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode("ascii")
+
+
+def _decode(text: str) -> bytes:
+    return base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+
+
+def _material(text: str) -> bytes:
+    try:
+        raw = _decode(text)
+    except (binascii.Error, ValueError):
+        raw = b""
+    if len(raw) != KEY_BYTES:
+        raise GrantError(f"a key is {KEY_BYTES} bytes in base64url", help="`demur grant keygen`")
+    return raw

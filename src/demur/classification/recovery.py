@@ -1,0 +1,98 @@
+"""The way on: why, what can be done now, how to proceed, and the machine's next step.
+
+Plain words from the registry alone, the same for the same decision. Friendlier
+words for people are composed elsewhere; these make sure there is never a dead end.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from demur.codes.entry import Entry
+from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass
+
+__all__ = ["Recovery", "leading", "recovery"]
+
+_SEVERITIES = ("info", "low", "medium", "high", "critical")
+
+_PROCEED = {
+    Advice.DO_NOT_RETRY: "Do not send this again in other words; "
+    "pursue the goal in a way that does not need it.",
+    Advice.CHANGE_REQUEST: "Change the request so that the reason no longer applies, then send it.",
+    Advice.PROVIDE_CONTEXT: "Send the request again with the facts it lacks.",
+    Advice.ACCEPT_CONSTRAINTS: "Ask which constraints would make it acceptable, "
+    "and send the request within them.",
+    Advice.REQUEST_APPROVAL: "Ask a person with authority over this for a signed grant.",
+    Advice.RETRY_LATER: "Wait, then send the same request again.",
+    Advice.RESET_CONTEXT: "Start from a clean context without the content that caused this.",
+    Advice.USE_OTHER_MODEL: "Send the request to another model that is permitted to serve it.",
+    Advice.ESCALATE_OPERATOR: "Hand it to the people who operate this system.",
+}
+_NOW = {
+    RefusalClass.HARD_BLOCK: "Carry on with the parts of the task that do not depend on this.",
+    RefusalClass.WORKFLOW_BLOCK: "Nothing runs yet; the rest of the task can be prepared.",
+    RefusalClass.SOFT_BLOCK: "A smaller or safer form of the request can be tried.",
+}
+_USED_UP = "The attempts are used up: hand the request to a person together with this reason."
+
+
+class Recovery(NamedTuple):
+    """The four fields that every output but ALLOW_EXECUTE carries."""
+
+    reason: str
+    what_can_be_done_now: str
+    how_to_proceed: str
+    next_step: Advice
+
+
+def leading(entries: Sequence[Entry]) -> Entry | None:
+    """Return the code that speaks for the decision: strictest, then most severe, then by name."""
+    refusing = [entry for entry in entries if entry.refusal_class is not None]
+    return min(refusing, key=_rank, default=None)
+
+
+def _rank(entry: Entry) -> tuple[int, int, str]:
+    strictness = 0 if entry.refusal_class is None else entry.refusal_class.strictness
+    return (-strictness, -_SEVERITIES.index(entry.severity), entry.code)
+
+
+def recovery(
+    output: DecisionOutput,
+    entries: Sequence[Entry],
+    *,
+    constraints: Sequence[str],
+    missing: Sequence[str],
+    attempts_left: bool,
+) -> Recovery | None:
+    """Return the way on, or None where nothing stands in the way."""
+    lead = leading(entries)
+    if lead is None or lead.refusal_class is None or lead.advice is None:
+        return None
+    refusal_class, advice = lead.refusal_class, lead.advice
+    now, proceed = _NOW[refusal_class], _PROCEED[advice]
+    if output is DecisionOutput.ALLOW_CONSTRAINED:
+        advice = Advice.ACCEPT_CONSTRAINTS
+        now = f"Proceed within these constraints: {_list(constraints)}."
+        proceed = "Keep to them for the whole action; ask again for anything beyond."
+    elif output is DecisionOutput.NEED_CONTEXT and refusal_class is RefusalClass.SOFT_BLOCK:
+        advice = Advice.ACCEPT_CONSTRAINTS
+        now = f"These constraints would make it possible: {_list(constraints)}."
+        proceed = "Accept all of them and send the request again as a continuation of this one."
+    elif output is DecisionOutput.NEED_CONTEXT:
+        now = f"Supply what is missing: {_list(missing)}."
+        proceed = f"Send it as a continuation of this request. {_authority(entries)}".rstrip()
+    elif refusal_class is not RefusalClass.HARD_BLOCK and not attempts_left:
+        advice = Advice.ESCALATE_OPERATOR
+        proceed = _USED_UP
+    elif refusal_class is RefusalClass.WORKFLOW_BLOCK:
+        proceed = f"{proceed} {_authority(entries)}".rstrip()
+    return Recovery(lead.summary, now, proceed, advice)
+
+
+def _authority(entries: Sequence[Entry]) -> str:
+    kinds = sorted({kind for entry in entries for kind in entry.grants})
+    return f"A grant of {_list(kinds, last='or')} lifts it." if kinds else ""
+
+
+def _list(names: Sequence[str], last: str = "and") -> str:
+    *most, final = names
+    return f"{', '.join(most)} {last} {final}" if most else final

@@ -1,0 +1,121 @@
+"""What authority can lift: grants lift workflow blocks, accepted constraints soft ones.
+
+Nothing lifts a hard block, nor a code that says nobody could judge.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from demur.classification.classify import named
+from demur.classification.conclude import conclude
+from demur.classification.grants import Rejection, why_rejected
+from demur.classification.keys import KeyRing
+from demur.codes.default import default_registry
+from demur.codes.entry import Entry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import RefusalClass, Verdict
+from demur.errors import InputError
+from demur.model.decision import Decision, IgnoredGrant
+from demur.model.grant import Grant
+
+__all__ = ["resolve"]
+
+
+def resolve(
+    decision: Decision,
+    grants: Iterable[Grant] = (),
+    accepted: Iterable[str] = (),
+    *,
+    keys: KeyRing | None = None,
+    now: datetime | None = None,
+    revoked: Collection[str] = (),
+    registry: Registry | None = None,
+) -> Decision:
+    """Return the decision after `grants` and `accepted` constraints lifted what they can.
+
+    The verdict becomes ALLOW when every code that refuses was lifted; otherwise it
+    stays. Grants that do not count are recorded with the reason. Soft codes whose
+    constraints were accepted stay in force as the reason for those constraints.
+
+    Raises:
+        InputError: There are grants but no clock to judge them by.
+    """
+    known = registry or default_registry()
+    entries = [known[code] for code in decision.reason_codes]
+    judged = _Judged([], [])
+    for grant in sorted(grants, key=_order):
+        why = _untrusted(grant, keys, now, revoked) or _misses(grant, decision, entries)
+        judged.add(grant, why)
+    lifted = [entry.code for entry in entries if any(_lifts(g, entry) for g in judged.believed)]
+    agreed = named("accepted", (*decision.accepted, *accepted))
+    bound = _bound(decision, entries, agreed)
+    still = [entry for entry in entries if entry.code not in lifted]
+    # INVARIANT: no grant or acceptance changes a HARD_BLOCK.
+    blocking = [e for e in still if e.refusal_class is not None and e.code not in bound]
+    waiting = any(e.refusal_class is RefusalClass.WORKFLOW_BLOCK for e in blocking)
+    return conclude(
+        decision.verdict if blocking else Verdict.ALLOW,
+        [entry.code for entry in still],
+        constraints=decision.constraints,
+        missing=decision.missing if waiting else (),
+        attempts_left=decision.attempts_left,
+        requester=decision.requester,
+        scope=decision.scope,
+        accepted=agreed,
+        resolved_codes=(*decision.resolved_codes, *lifted, *bound),
+        lifted_by=(*decision.lifted_by, *(grant.grant_id for grant in judged.believed)),
+        ignored_grants=tuple(dict.fromkeys((*decision.ignored_grants, *judged.ignored))),
+        registry=known,
+    )
+
+
+class _Judged(NamedTuple):
+    believed: list[Grant]
+    ignored: list[IgnoredGrant]
+
+    def add(self, grant: Grant, why: Rejection | None) -> None:
+        if why is None:
+            self.believed.append(grant)
+        else:
+            self.ignored.append(IgnoredGrant(grant_id=grant.grant_id, why=why))
+
+
+def _order(grant: Grant) -> tuple[str, str]:
+    return (grant.grant_id, grant.signature)
+
+
+def _untrusted(
+    grant: Grant, keys: KeyRing | None, now: datetime | None, revoked: Collection[str]
+) -> Rejection | None:
+    if now is None:
+        raise InputError("grants expire: `now` must say what time it is")
+    return why_rejected(grant, keys or KeyRing(), now=now, revoked=revoked)
+
+
+def _misses(grant: Grant, decision: Decision, entries: Sequence[Entry]) -> Rejection | None:
+    """Return why a genuine grant does not reach this decision, or None if it does."""
+    if grant.granted_to != decision.requester:
+        return Rejection.OTHER_REQUESTER
+    if not grant.covers(decision.scope):
+        return Rejection.OUT_OF_SCOPE
+    if not any(_lifts(grant, entry) for entry in entries):
+        return Rejection.LIFTS_NOTHING
+    return None
+
+
+def _lifts(grant: Grant, entry: Entry) -> bool:
+    return (
+        entry.refusal_class is RefusalClass.WORKFLOW_BLOCK
+        and entry.decided
+        and grant.kind in entry.grants
+        and (not grant.codes or entry.code in grant.codes)
+    )
+
+
+def _bound(decision: Decision, entries: Sequence[Entry], agreed: Sequence[str]) -> tuple[str, ...]:
+    """Return the soft codes that the accepted constraints bind: all of them, or none."""
+    if not decision.constraints or not set(decision.constraints) <= set(agreed):
+        return ()
+    soft = (entry for entry in entries if entry.refusal_class is RefusalClass.SOFT_BLOCK)
+    return tuple(entry.code for entry in soft if entry.decided)

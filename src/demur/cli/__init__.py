@@ -1,0 +1,121 @@
+"""The `demur` command: parse, call, print, exit status.
+
+Exit statuses are part of the contract: 0 execute, 1 error, 2 usage, 3 refuse,
+4 need context, 5 constrained, 6 could not judge.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple, NoReturn, Protocol, cast
+
+from demur.cli.terminal import Paint
+from demur.errors import DemurError
+
+__all__ = ["COMMANDS", "Command", "build_parser", "main"]
+
+VERSION = "0.1.0"
+STATUSES = "exit: 0 execute, 1 error, 2 usage, 3 refuse, 4 need context, 5 constrained, 6 unjudged"
+
+
+class Command(NamedTuple):
+    """One command: the words that name it, the module that runs it, and its summary."""
+
+    name: str
+    module: str
+    summary: str
+
+
+class CommandModule(Protocol):
+    """What the module of a command offers."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do the work and return the exit status."""
+
+
+# Modules are imported when their command is chosen, so a command starts fast.
+COMMANDS = (
+    Command("demo", "demur.cli.demo", "a short tour, offline: format, parse, classify, explain"),
+    Command("format", "demur.cli.format_line", "write a refusal line"),
+    Command("parse", "demur.cli.parse_lines", "read refusals out of lines"),
+    Command("classify", "demur.cli.classify", "say class and output for a verdict and its codes"),
+    Command("codes list", "demur.cli.codes_list", "list reason codes"),
+    Command("codes explain", "demur.cli.codes_explain", "explain one reason code"),
+    Command("codes lint", "demur.cli.codes_lint", "find misused codes in sources and policies"),
+    Command("codes diff", "demur.cli.codes_diff", "say whether a registry may follow another"),
+    Command("codes export", "demur.cli.codes_export", "write the registry in another form"),
+    Command("codes new", "demur.cli.codes_new", "add a code to a registry file"),
+    Command("grant keygen", "demur.cli.grant_keygen", "make a key that can sign grants"),
+    Command("grant create", "demur.cli.grant_create", "sign a grant"),
+    Command("grant verify", "demur.cli.grant_verify", "check a grant offline"),
+    Command("grant revoke", "demur.cli.grant_revoke", "add a grant to a revocation list"),
+)
+GROUPS = {
+    "codes": "the registry of reason codes",
+    "grant": "signed authority that lifts workflow blocks",
+}
+
+
+def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser, with the arguments of the command that `words` choose (None: of all)."""
+    parser = argparse.ArgumentParser(
+        prog="demur", description="The refusal contract for AI agents.", epilog=STATUSES
+    )
+    parser.add_argument("--version", action="version", version=f"demur {VERSION}")
+    top = parser.add_subparsers(metavar="COMMAND")
+    groups = {
+        name: top.add_parser(name, help=summary, description=summary).add_subparsers(
+            metavar="COMMAND", required=True
+        )
+        for name, summary in GROUPS.items()
+    }
+    for command in COMMANDS:
+        group, _, leaf = command.name.rpartition(" ")
+        place = groups[group] if group else top
+        chosen = words is None or tuple(words[: command.name.count(" ") + 1]) == tuple(
+            command.name.split()
+        )
+        child = place.add_parser(leaf, help=command.summary, description=command.summary)
+        if chosen:
+            module = cast("CommandModule", import_module(command.module))
+            module.configure(child)
+            child.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` and return its exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = build_parser(words)
+    if not words:
+        parser.print_help()
+        return 2
+    args = parser.parse_args(words)
+    try:
+        return cast("int", args.run(args))
+    except DemurError as error:
+        return _report(error)
+    except BrokenPipeError:
+        # The reader went away, as `head` does: not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _report(error: DemurError) -> int:
+    paint = Paint(sys.stderr)
+    for problem in error.problems:
+        place = f"{problem.where}: " if problem.where else ""
+        print(f"{paint('error:', 'bold', 'red')} {place}{problem.problem}", file=sys.stderr)
+        if problem.help:
+            print(f"  {paint('help:', 'cyan')} {problem.help}", file=sys.stderr)
+    return 1
+
+
+def run() -> NoReturn:
+    """Run the command line of this process and exit with its status."""
+    sys.exit(main())

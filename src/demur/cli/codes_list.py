@@ -1,0 +1,54 @@
+"""`demur codes list`: the codes there are, filtered."""
+
+import argparse
+import json
+
+from demur.cli.terminal import Paint, table
+from demur.codes.default import default_registry
+from demur.codes.entry import Entry
+from demur.codes.vocabulary import RefusalClass, Severity, Surface
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "--class", dest="refusal_class", choices=list(RefusalClass), help="only this refusal class"
+    )
+    parser.add_argument("--surface", choices=list(Surface), help="only codes seen there")
+    parser.add_argument("--severity", choices=list(Severity), help="only this severity")
+    parser.add_argument("--family", help="only this family, e.g. guard, content, runtime")
+    parser.add_argument("--json", action="store_true", help="whole entries as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the codes that pass every filter."""
+    registry = default_registry()
+    entries = [entry for entry in registry if _wanted(entry, args)]
+    if args.json:
+        print(json.dumps([entry.as_json() for entry in entries], indent=2))
+        return 0
+    rows = [
+        (
+            entry.code + (" (deprecated)" if entry.deprecated else ""),
+            entry.refusal_class or "allows",
+            entry.severity,
+            entry.family,
+            entry.title,
+        )
+        for entry in entries
+    ]
+    paint = Paint()
+    print(table(rows, ("CODE", "CLASS", "SEVERITY", "FAMILY", "TITLE"), paint))
+    print(paint(f"{len(rows)} of {len(registry)} codes, {registry.label}", "dim"))
+    return 0
+
+
+def _wanted(entry: Entry, args: argparse.Namespace) -> bool:
+    return (
+        args.refusal_class in {None, entry.refusal_class}
+        and args.severity in {None, entry.severity}
+        and args.family in {None, entry.family}
+        and (args.surface is None or args.surface in entry.surfaces)
+    )

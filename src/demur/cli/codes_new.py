@@ -1,0 +1,101 @@
+"""`demur codes new`: add a code to a registry file, or start one."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from demur.codes.document import SCHEMA_VERSION, Document, read_document
+from demur.codes.registry import CORE_PATH, Registry
+from demur.codes.vocabulary import RefusalClass, Severity
+from demur.errors import InputError
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("code", metavar="CODE", help="`domain/CODE`, or `CODE` for the core")
+    parser.add_argument("--registry", required=True, type=Path, help="the file to add it to")
+    parser.add_argument("--parent", help="the core code it refines")
+    parser.add_argument("--description", required=True, help="what is the case, in a sentence")
+    parser.add_argument(
+        "--class", dest="refusal_class", choices=list(RefusalClass), help="if stricter than parent"
+    )
+    parser.add_argument("--severity", choices=list(Severity), help="if not the parent's")
+    parser.add_argument("--alias", action="append", default=[], help="a legacy phrase it covers")
+    parser.add_argument("--dry-run", action="store_true", help="print the file, write nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check the registry with the new code in it, then write it."""
+    raw = _file(args.registry, args.code)
+    raw["codes"].append(_entry(args, raw))
+    text = json.dumps(raw, indent=2, ensure_ascii=False) + "\n"
+    document = read_document(args.registry, text)
+    _check(document)
+    if args.dry_run:
+        print(text, end="")
+    else:
+        args.registry.write_text(text, encoding="utf-8")
+        print(f"added `{args.code}` to {args.registry}")
+        print("  next: set `version`, then `demur codes diff OLD NEW` says what the change is")
+    return 0
+
+
+def _file(path: Path, code: str) -> dict[str, Any]:
+    if path.exists():
+        read_document(path)
+        raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return raw
+    domain, slash, _ = code.rpartition("/")
+    if not slash:
+        raise InputError(
+            f"`{code}` has no domain, and {path} does not exist",
+            help="a new registry is an organisation's: name the code `example.com/CODE`",
+        )
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "version": "1.0.0",
+        "domain": domain,
+        "min_core": Registry.load().versions[""],
+        "codes": [],
+    }
+
+
+def _entry(args: argparse.Namespace, raw: dict[str, Any]) -> dict[str, Any]:
+    given = {
+        "code": args.code,
+        "description": args.description,
+        "parent": args.parent,
+        "since": raw.get("version", "1.0.0"),
+        "refusal_class": args.refusal_class,
+        "severity": args.severity,
+        "aliases": args.alias,
+    }
+    entry = {name: value for name, value in given.items() if value}
+    if raw.get("domain") is None:
+        entry = _core_entry(entry)
+    return entry
+
+
+def _core_entry(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a complete core entry: what was not given comes from the parent."""
+    parent = entry.get("parent")
+    if parent is None:
+        raise InputError("a core code made this way needs `--parent` to take its facts from")
+    own = {
+        "title": entry["code"].replace("_", " ").capitalize(),
+        "aliases": [],
+        "evidence": {},
+        "xref": {},
+        "examples": {"refuse": [], "allow": []},
+    }
+    return {**Registry.load()[parent].as_json(), **own, **entry}
+
+
+def _check(document: Document) -> None:
+    if document.domain is None:
+        Registry(document)
+    else:
+        Registry(read_document(CORE_PATH), [document])

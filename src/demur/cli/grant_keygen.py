@@ -1,0 +1,43 @@
+"""`demur grant keygen`: make a key that can sign grants."""
+
+import argparse
+import os
+from pathlib import Path
+
+import msgspec
+
+from demur.classification.keys import KEY_BYTES, SigningKey
+from demur.cli.key_files import write_new, write_secret
+from demur.codes.vocabulary import GrantKind
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("name", metavar="NAME", help="writes NAME.key.json and NAME.trusted.json")
+    parser.add_argument("--holder", required=True, help="who signs with it, e.g. `user:mary`")
+    parser.add_argument("--algorithm", choices=["ed25519", "hmac-sha256"], default="ed25519")
+    parser.add_argument(
+        "--kind", action="append", default=[], choices=list(GrantKind), help="limit what it grants"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the signing key and the key for those who verify."""
+    key = SigningKey.make(
+        os.urandom(KEY_BYTES),
+        key_id=Path(args.name).name,
+        holder=args.holder,
+        algorithm=args.algorithm,
+        kinds=[GrantKind(kind) for kind in args.kind],
+    )
+    trusted = key.trusted()
+    secret_path, trusted_path = Path(f"{args.name}.key.json"), Path(f"{args.name}.trusted.json")
+    write_secret(secret_path, msgspec.json.encode(key))
+    # For HMAC the trusted key is the same secret, so it is guarded alike.
+    write = write_secret if args.algorithm == "hmac-sha256" else write_new
+    write(trusted_path, msgspec.json.encode(trusted))
+    print(f"{secret_path}: keep it with {args.holder} alone")
+    print(f"{trusted_path}: give it to every gate that shall believe {args.holder}")
+    return 0

@@ -1,0 +1,25 @@
+"""`demur grant revoke`: add a grant to a revocation list."""
+
+import argparse
+import json
+from pathlib import Path
+
+from demur.cli.key_files import read_revoked
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("grant_id", metavar="GRANT_ID", help="the id of the grant")
+    parser.add_argument("--revoked", required=True, type=Path, help="the revocation list to add to")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Add the id; the list is replaced in one step, so a reader never sees half of it."""
+    ids = sorted(read_revoked(args.revoked) | {args.grant_id})
+    draft = args.revoked.with_name(f"{args.revoked.name}.new")
+    draft.write_text(json.dumps(ids, indent=2) + "\n", encoding="utf-8")
+    draft.replace(args.revoked)
+    print(f"revoked {args.grant_id}: {len(ids)} on the list {args.revoked}")
+    return 0

@@ -1,0 +1,68 @@
+"""Keys, grants and revocation lists in files, for the grant commands."""
+
+import json
+import os
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from demur.classification.keys import KeyRing, SigningKey, TrustedKey
+from demur.errors import GrantError
+
+__all__ = ["read", "read_revoked", "read_ring", "read_signing_key", "write_new", "write_secret"]
+
+_Value = TypeVar("_Value", SigningKey, TrustedKey)
+
+
+def read_signing_key(path: Path) -> SigningKey:
+    """Return the signing key in the file."""
+    return _decode(path, SigningKey)
+
+
+def read_ring(paths: list[Path]) -> KeyRing:
+    """Return the trusted keys in the files, one key a file."""
+    return KeyRing(_decode(path, TrustedKey) for path in paths)
+
+
+def _decode(path: Path, kind: type[_Value]) -> _Value:
+    try:
+        return msgspec.json.decode(read(path), type=kind)
+    except msgspec.MsgspecError as error:
+        raise GrantError(f"not a {kind.__name__}: {error}", where=str(path)) from error
+
+
+def read(path: Path) -> bytes:
+    """Return the content of the file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise GrantError(f"cannot read: {str(error.strerror).lower()}", where=str(path)) from error
+
+
+def read_revoked(path: Path | None) -> frozenset[str]:
+    """Return the revoked grant ids: a JSON list of strings. No file, none revoked."""
+    if path is None or not path.exists():
+        return frozenset()
+    try:
+        ids = json.loads(read(path))
+    except ValueError as error:
+        raise GrantError("not a JSON list of grant ids", where=str(path)) from error
+    if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
+        raise GrantError("not a JSON list of grant ids", where=str(path))
+    return frozenset(ids)
+
+
+def write_secret(path: Path, content: bytes) -> None:
+    """Write a new file that only its owner can read; never over an existing one."""
+    write_new(path, content, mode=0o600)
+
+
+def write_new(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Write a new file; never over an existing one."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except OSError as error:
+        raise GrantError(f"cannot write: {str(error.strerror).lower()}", where=str(path)) from error
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content + b"\n")

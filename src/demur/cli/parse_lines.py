@@ -1,0 +1,60 @@
+"""`demur parse`: read refusals out of lines, for scripts."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+
+from demur.codes.default import default_registry
+from demur.codes.find import FoundRefusal, find_refusals
+from demur.codes.line import format_refusal
+from demur.codes.registry import Registry
+
+__all__ = ["configure", "run"]
+
+REFUSED = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("text", nargs="?", help="the text to read; standard input if absent")
+    parser.add_argument("--json", action="store_true", help="one JSON object a refusal")
+    parser.add_argument(
+        "--check", action="store_true", help=f"exit with {REFUSED} if there is any refusal"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print each refusal as its canonical line, or as JSON."""
+    registry = default_registry()
+    lines = _standard_input() if args.text is None else iter([args.text])
+    seen = False
+    for line in lines:
+        for refusal in find_refusals(line, registry=registry):
+            seen = True
+            print(_json(refusal, registry) if args.json else _line(refusal, registry))
+    return REFUSED if args.check and seen else 0
+
+
+def _standard_input() -> Iterator[str]:
+    # Log bytes are not always UTF-8; what cannot be decoded survives as lone surrogates.
+    for raw in sys.stdin.buffer:
+        yield raw.decode("utf-8", "surrogateescape")
+
+
+def _line(refusal: FoundRefusal, registry: Registry) -> str:
+    return format_refusal(refusal.code, refusal.detail, registry=registry)
+
+
+def _json(refusal: FoundRefusal, registry: Registry) -> str:
+    entry = registry[refusal.code]
+    return json.dumps(
+        {
+            "code": entry.code,
+            "detail": refusal.detail,
+            "refusal_class": entry.refusal_class,
+            "advice": entry.advice,
+            "decided": entry.decided,
+            "legacy": refusal.legacy,
+        }
+    )

@@ -1,0 +1,81 @@
+"""What a terminal can show: colour where it is wanted, text wrapped to its width."""
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from demur.codes.vocabulary import RefusalClass
+
+__all__ = ["Paint", "class_colour", "table", "wrap"]
+
+_COLOURS = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "cyan": "36",
+}
+_WIDEST = 100
+
+
+class Paint:
+    """Colours text for one stream, or leaves it alone.
+
+    `NO_COLOR` switches colour off and `FORCE_COLOR` on; otherwise only a terminal gets it.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        target = stream or sys.stdout
+        if os.environ.get("NO_COLOR"):
+            self._on = False
+        else:
+            self._on = bool(os.environ.get("FORCE_COLOR")) or target.isatty()
+
+    def __call__(self, text: str, *styles: str) -> str:
+        """Return `text` in the named styles."""
+        if not self._on or not styles:
+            return text
+        return f"\x1b[{';'.join(_COLOURS[style] for style in styles)}m{text}\x1b[0m"
+
+
+def class_colour(refusal_class: str | None) -> str:
+    """Return the colour that a refusal class is shown in; green where nothing refuses."""
+    colours: dict[str | None, str] = {
+        RefusalClass.HARD_BLOCK: "red",
+        RefusalClass.WORKFLOW_BLOCK: "yellow",
+        RefusalClass.SOFT_BLOCK: "cyan",
+    }
+    return colours.get(refusal_class, "green")
+
+
+def width() -> int:
+    """Return the columns to write to: the terminal's, within reason."""
+    return min(shutil.get_terminal_size((88, 24)).columns, _WIDEST)
+
+
+def wrap(text: str, indent: str = "") -> str:
+    """Return `text` wrapped to the terminal, each line behind `indent`."""
+    return textwrap.fill(
+        text,
+        width=width(),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def table(rows: Iterable[Sequence[str]], head: Sequence[str], paint: Paint) -> str:
+    """Return the rows as aligned columns under a dimmed head."""
+    lines = [tuple(head), *map(tuple, rows)]
+    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+    shown = [
+        "  ".join(cell.ljust(space) for cell, space in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    return "\n".join([paint(shown[0], "dim"), *shown[1:]])

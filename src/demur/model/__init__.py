@@ -1,0 +1,1 @@
+"""Values only: refusals, decisions and grants. Frozen, and never inconsistent."""

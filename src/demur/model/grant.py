@@ -1,0 +1,84 @@
+"""A grant: authority that someone gave to somebody, for a scope, until a time, signed.
+
+This is the value and its bytes to sign. Whether to believe it is judged where keys
+and clock are known.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Literal, Self
+
+import msgspec
+
+from demur.canonical import canonical_bytes
+from demur.codes.vocabulary import GrantKind
+from demur.errors import GrantError
+
+__all__ = ["Algorithm", "Grant"]
+
+Algorithm = Literal["ed25519", "hmac-sha256"]
+_DOMAIN = b"demur grant.v1\n"
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Authority of one kind, given by `granted_by` to `granted_to`, signed with `key_id`.
+
+    `scope` names what it covers, key by key; the value `*` covers any value of that key.
+    `codes` narrows it to some of the codes that its kind can lift.
+    """
+
+    grant_id: str
+    kind: GrantKind
+    granted_by: str
+    granted_to: str
+    scope: Mapping[str, str]
+    not_before: datetime
+    expires_at: datetime
+    key_id: str
+    algorithm: Algorithm
+    codes: tuple[str, ...] = ()
+    signature: str = ""
+    schema_version: Literal["grant.v1"] = "grant.v1"
+
+    def __post_init__(self) -> None:
+        for name in ("grant_id", "granted_by", "granted_to", "key_id"):
+            if not getattr(self, name):
+                raise GrantError(f"a grant needs `{name}`")
+        if not self.scope:
+            raise GrantError(
+                "a grant needs a scope", help='like `{"action": "refund"}`; `*` covers any value'
+            )
+        for name in ("not_before", "expires_at"):
+            if getattr(self, name).tzinfo is None:
+                raise GrantError(f"`{name}` needs a time zone", help="like 2027-01-31T12:00:00Z")
+        if self.expires_at <= self.not_before:
+            raise GrantError("a grant expires after it begins", help="move `expires_at`")
+
+    def signed_bytes(self) -> bytes:
+        """Return the bytes that the signature covers: everything but the signature."""
+        fields = msgspec.to_builtins(self)
+        del fields["signature"]
+        for name in ("not_before", "expires_at"):
+            fields[name] = getattr(self, name).astimezone(UTC).isoformat()
+        return _DOMAIN + canonical_bytes(fields)
+
+    def covers(self, scope: Mapping[str, str]) -> bool:
+        """Return whether every key of the grant's scope is met by `scope`."""
+        # INVARIANT: a grant never covers a scope that lacks one of its keys.
+        return all(key in scope and value in {"*", scope[key]} for key, value in self.scope.items())
+
+    def to_json(self) -> bytes:
+        """Return the grant as JSON, for a file or a header."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Self:
+        """Return the grant written in `text`.
+
+        Raises:
+            GrantError: It is not a grant.
+        """
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise GrantError(f"not a grant: {error}") from error

@@ -1,0 +1,113 @@
+"""The refusal envelope: everything a consumer needs, with or without the registry.
+
+The text line is its projection. Class, advice and parent travel with the code, so
+a reader that does not know an organisation's code still knows what to do.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import msgspec
+
+from demur.codes.default import default_registry
+from demur.codes.line import format_refusal, parse_refusal
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity, Surface
+from demur.errors import InputError, InputTypeError
+
+__all__ = ["LONGEST_DETAIL", "Refusal"]
+
+LONGEST_DETAIL = 2000
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """One refusal with its reason, class and advice. Build one with `Refusal.of`."""
+
+    code: str
+    refusal_class: RefusalClass | None
+    advice: Advice | None
+    retry_scope: RetryScope | None
+    severity: Severity
+    decided: bool
+    registry: str
+    parent: str | None = None
+    detail: str = ""
+    evidence: Mapping[str, Any] = {}
+    surface: Surface | None = None
+    source: str | None = None
+    decision_id: str | None = None
+    schema_version: Literal["refusal.v1"] = "refusal.v1"
+    line: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.detail) > LONGEST_DETAIL:
+            raise InputError(
+                f"a detail has at most {LONGEST_DETAIL} characters, not {len(self.detail)}",
+                help="`Refusal.of` cuts it and says so",
+            )
+
+    @classmethod
+    def of(
+        cls,
+        code: str,
+        detail: str = "",
+        *,
+        evidence: Mapping[str, Any] | None = None,
+        surface: Surface | str | None = None,
+        source: str | None = None,
+        decision_id: str | None = None,
+        registry: Registry | None = None,
+    ) -> Self:
+        """Return the refusal for a registered `code`, its facts filled in from the registry.
+
+        A detail that is too long is cut, and ends in how much was left out.
+
+        Raises:
+            UnknownCodeError: The code is not registered.
+        """
+        known = registry or default_registry()
+        entry = known[code]
+        if not isinstance(detail, str):
+            raise InputTypeError.expected("a detail", "a string", detail)
+        short = clip(detail)
+        return cls(
+            code=str(entry.code),
+            refusal_class=entry.refusal_class,
+            advice=entry.advice,
+            retry_scope=entry.retry_scope,
+            severity=entry.severity,
+            decided=entry.decided,
+            registry=known.label,
+            parent=entry.parent,
+            detail=short,
+            evidence=dict(evidence or {}),
+            surface=None if surface is None else _surface(surface),
+            source=source,
+            decision_id=decision_id,
+            line=format_refusal(entry.code, short, registry=known),
+        )
+
+    @classmethod
+    def from_line(cls, text: str, *, registry: Registry | None = None) -> Self | None:
+        """Return the refusal that `text` carries, or None if it is no refusal line."""
+        parsed = parse_refusal(text, registry=registry)
+        return None if parsed is None else cls.of(*parsed, registry=registry)
+
+    def __str__(self) -> str:
+        return self.line
+
+
+def clip(detail: str) -> str:
+    """Return `detail`, cut to the longest length with a note of what was left out."""
+    if len(detail) <= LONGEST_DETAIL:
+        return detail
+    kept = LONGEST_DETAIL - len(f"… [{len(detail)} more characters]")
+    return f"{detail[:kept]}… [{len(detail) - kept} more characters]"
+
+
+def _surface(name: str) -> Surface:
+    try:
+        return Surface(name)
+    except ValueError:
+        known = ", ".join(Surface)
+        raise InputError(f"unknown surface `{name}`", help=f"one of {known}") from None
