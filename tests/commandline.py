@@ -1,0 +1,34 @@
+"""Run the command line inside the test's own process, with its streams caught."""
+
+import contextlib
+import io
+import sys
+from typing import NamedTuple
+
+from demur.cli import main
+
+__all__ = ["Ran", "demur"]
+
+
+class Ran(NamedTuple):
+    """How a command ended and what it printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+def demur(*words: object, stdin: str | bytes = "") -> Ran:
+    """Return how `demur words…` ends."""
+    raw = stdin.encode() if isinstance(stdin, str) else stdin
+    out, err = io.StringIO(), io.StringIO()
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8")
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                status = main([str(word) for word in words])
+            except SystemExit as ended:
+                status = ended.code if isinstance(ended.code, int) else 1
+    finally:
+        sys.stdin = before
+    return Ran(status, out.getvalue(), err.getvalue())

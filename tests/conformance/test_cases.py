@@ -1,0 +1,225 @@
+"""Run `spec/cases`: the contract as data, which any implementation must pass."""
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from demur.classification.classify import classify
+from demur.classification.conclude import conclude
+from demur.classification.grants import sign_grant
+from demur.classification.keys import KeyRing, SigningKey
+from demur.classification.resolve import resolve
+from demur.codes.document import read_document
+from demur.codes.evolution import compare
+from demur.codes.find import find_refusals
+from demur.codes.line import format_refusal, parse_refusal
+from demur.codes.names import name_problem
+from demur.codes.registry import CORE_PATH, Registry
+from demur.errors import InconsistentError, UnknownCodeError
+from demur.model.grant import Grant
+
+Case = Mapping[str, Any]
+
+ROOT = Path(__file__).parents[2]
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+ERRORS = {"unknown_code": UnknownCodeError, "inconsistent": InconsistentError}
+CORE = Registry.load()
+
+
+def cases() -> Iterator[Case]:
+    for path in sorted((ROOT / "spec/cases").glob("*.yaml")):
+        yield from yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+CASES = list(cases())
+
+
+def test_there_are_enough_cases_and_every_note_is_unique() -> None:
+    notes = [case["note"] for case in CASES]
+
+    assert len(notes) >= 80
+    assert len(set(notes)) == len(notes)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["note"] for case in CASES])
+def test_case(case: Case) -> None:
+    check = next(check for key, check in CHECKS.items() if key in case)
+    if "error" in case:
+        with pytest.raises(ERRORS[case["error"]]):
+            check(case)
+    else:
+        check(case)
+
+
+def check_format(case: Case) -> None:
+    line = format_refusal(case["format"]["code"], case["format"]["detail"], registry=CORE)
+
+    assert line == case["want"]
+
+
+def check_parse(case: Case) -> None:
+    parsed = parse_refusal(case["parse"], registry=CORE)
+
+    assert (None if parsed is None else dict(parsed._asdict())) == case["want"]
+
+
+def check_find(case: Case) -> None:
+    found = find_refusals(case["find"], registry=CORE)
+
+    got = [{"code": f.code, "detail": f.detail, "legacy": f.legacy} for f in found]
+    assert got == case["want"]
+
+
+def check_name(case: Case) -> None:
+    assert (name_problem(case["name"]) is None) is case["sound"]
+
+
+def check_registered(case: Case) -> None:
+    entry = CORE[case["registered"]].as_json()
+
+    assert {name: entry[name] for name in case["want"]} == case["want"]
+
+
+def check_schema_version(case: Case) -> None:
+    assert json.loads(CORE_PATH.read_text("utf-8"))["schema_version"] == case["schema_version"]
+
+
+def check_classify(case: Case) -> None:
+    decision = conclude(
+        case["verdict"],
+        case["codes"],
+        constraints=case.get("constraints", ()),
+        missing=case.get("missing", ()),
+        attempts_left=case.get("attempts_left", True),
+        registry=CORE,
+    )
+    fields = json.loads(msgspec.json.encode(decision))
+
+    assert {name: fields[name] for name in case["want"]} == case["want"]
+    assert classify(
+        case["verdict"],
+        case["codes"],
+        case.get("constraints", ()),
+        case.get("missing", ()),
+        case.get("attempts_left", True),
+        registry=CORE,
+    ) == (case["want"]["refusal_class"], case["want"]["decision_output"])
+
+
+def check_resolve(case: Case) -> None:
+    asked = conclude(
+        case["decision"]["verdict"],
+        case["decision"]["codes"],
+        constraints=case["decision"].get("constraints", ()),
+        missing=case["decision"].get("missing", ()),
+        requester="agent:a",
+        scope={"action": "refund", "order": "42"},
+        registry=CORE,
+    )
+    rows = case.get("grants", [])
+    after = resolve(
+        asked,
+        [make_grant(index, row) for index, row in enumerate(rows)],
+        case.get("accepted", ()),
+        keys=KeyRing(key_of(row).trusted() for row in rows if row.get("trusted", True)),
+        now=NOW,
+        revoked={f"g{index}" for index, row in enumerate(rows) if row.get("revoked")},
+        registry=CORE,
+    )
+    want = {"resolved": [], "ignored": [], "obligations": [], **case["want"]}
+    got = {
+        "verdict": after.verdict,
+        "decision_output": after.decision_output,
+        "codes": list(after.reason_codes),
+        "resolved": list(after.resolved_codes),
+        "ignored": [grant.why for grant in after.ignored_grants],
+        "obligations": list(after.obligations),
+    }
+
+    assert got == want
+
+
+def key_of(row: Case) -> SigningKey:
+    holder = row.get("by", "user:mary")
+    return SigningKey.make(bytes(32), key_id=f"key of {holder}", holder=holder)
+
+
+def make_grant(index: int, row: Case) -> Grant:
+    start, end = row.get("hours", (-1, 1))
+    key = key_of(row)
+    grant = Grant(
+        grant_id=f"g{index}",
+        kind=row["kind"],
+        granted_by=key.holder,
+        granted_to=row.get("to", "agent:a"),
+        scope=row["scope"],
+        not_before=NOW + timedelta(hours=start),
+        expires_at=NOW + timedelta(hours=end),
+        key_id=key.key_id,
+        algorithm=key.algorithm,
+        codes=tuple(row.get("codes", ())),
+    )
+    signed = msgspec.structs.replace(grant, signature=key.sign(grant.signed_bytes()))
+    return msgspec.structs.replace(signed, scope={"action": "*"}) if row.get("forged") else signed
+
+
+def check_evolution(case: Case) -> None:
+    old = json.loads(CORE_PATH.read_text(encoding="utf-8"))
+    new = edited(copy.deepcopy(old), case)
+    evolution = compare(
+        read_document("old.json", json.dumps(old)), read_document("new.json", json.dumps(new))
+    )
+
+    assert evolution.level.name.lower() == case["want"]
+
+
+def edited(registry: dict[str, Any], case: Case) -> dict[str, Any]:
+    by_code = {row["code"]: row for row in registry["codes"]}
+    if "delete" in case:
+        registry["codes"].remove(by_code[case["delete"]])
+    if "of" in case:
+        by_code[case["of"]].update(case["set"])
+    if "add" in case:
+        registry["codes"].append({**by_code["LOOP_DETECTED"], "code": case["add"], "aliases": []})
+    if "move_phrase" in case:
+        for row in registry["codes"]:
+            row["aliases"] = [p for p in row["aliases"] if p != case["move_phrase"]]
+        by_code[case["to"]]["aliases"].append(case["move_phrase"])
+    return registry
+
+
+# The key that tells what a case is about.
+CHECKS: Mapping[str, Callable[[Case], None]] = {
+    "format": check_format,
+    "parse": check_parse,
+    "find": check_find,
+    "name": check_name,
+    "registered": check_registered,
+    "schema_version": check_schema_version,
+    "decision": check_resolve,
+    "verdict": check_classify,
+    "note": check_evolution,
+}
+
+
+def test_signing_by_the_book_gives_the_same_grant() -> None:
+    """The cases build grants by hand, so that bad ones can be made; good ones must agree."""
+    row = {"kind": "approval", "scope": {"action": "refund"}}
+    signed = sign_grant(
+        key_of(row),
+        grant_id="g0",
+        kind="approval",
+        granted_to="agent:a",
+        scope={"action": "refund"},
+        not_before=NOW - timedelta(hours=1),
+        expires_at=NOW + timedelta(hours=1),
+    )
+
+    assert signed == make_grant(0, row)

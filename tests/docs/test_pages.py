@@ -1,0 +1,116 @@
+"""Every page is true: Python blocks run, `$ demur` lines print what the page says, links lead somewhere."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "spec/semantics.md",
+    *sorted(
+        path
+        for path in (ROOT / "docs").rglob("*.md")
+        if "reference/codes/" not in path.as_posix()  # one form, checked where it is generated
+    ),
+]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+class Block(NamedTuple):
+    page: Path
+    line: int
+    text: str
+
+
+def blocks(language: str) -> Iterator[Block]:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for found in FENCE.finditer(text):
+            if found[1] == language:
+                yield Block(page, text.count("\n", 0, found.start()) + 2, found[2])
+
+
+def name(block: Block) -> str:
+    return f"{block.page.relative_to(ROOT)}:{block.line}"
+
+
+@pytest.mark.parametrize("block", list(blocks("python")), ids=name)
+def test_every_python_block_runs(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = compile("\n" * (block.line - 1) + block.text, str(block.page), "exec")
+
+    exec(code, {"__name__": "page"})  # noqa: S102 - our own pages
+
+
+def acme(version: str, *codes: tuple[str, str]) -> dict[str, Any]:
+    rows = [
+        {"code": code, "description": text, "parent": "CONTEXT_MISSING", "since": "1.0.0"}
+        for code, text in codes
+    ]
+    head = {"schema_version": "reason_codes.v1", "version": version, "domain": "acme.com"}
+    return {**head, "codes": rows}
+
+
+# Files that a page takes for granted.
+FILES = {
+    "change-a-registry.md": {
+        "old.json": acme("1.0.0", ("acme.com/KYC_EXPIRED", "Identity check out of date.")),
+        "new.json": acme(
+            "1.1.0",
+            ("acme.com/KYC_EXPIRED", "The identity check is out of date."),
+            ("acme.com/KYC_REVOKED", "The identity check was withdrawn."),
+        ),
+    }
+}
+
+
+def commands(block: Block) -> Iterator[tuple[str, str]]:
+    """Yield each command of a console block with the output that the page shows for it."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output
+
+
+@pytest.mark.parametrize(
+    "page", sorted({b.page for b in blocks("console")}), ids=lambda page: page.name
+)
+def test_every_command_prints_what_its_page_says(page: Path, tmp_path: Path) -> None:
+    for file, content in FILES.get(page.name, {}).items():
+        (tmp_path / file).write_text(json.dumps(content), encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shown = [pair for b in blocks("console") if b.page == page for pair in commands(b)]
+    for command, output in shown:
+        ran = subprocess.run(
+            ["bash", "-c", command],  # noqa: S607 - the pages are written for a shell
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path, "COLUMNS": "88", "NO_COLOR": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert ran.stdout + ran.stderr == output, command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_number_of_codes_on_the_front_page_is_true() -> None:
+    rows = json.loads((ROOT / "src/demur/codes/reason_codes.v1.json").read_text())["codes"]
+
+    assert f"**[{len(rows)} reason codes]" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,73 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.classification.conclude import conclude
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
+from demur.model.decision import Decision
+
+CORE = Registry.load()
+REFUSING = [entry.code for entry in CORE if entry.refusal_class is not None]
+NAMES = st.lists(st.sampled_from(["one", "two", "three"]), max_size=2)
+
+
+@st.composite
+def decisions(draw: st.DrawFn) -> Decision:
+    return conclude(
+        draw(st.sampled_from([Verdict.DENY, Verdict.ESCALATE, Verdict.ABSTAIN])),
+        draw(st.lists(st.sampled_from(REFUSING), min_size=1, max_size=4)),
+        constraints=draw(NAMES),
+        missing=draw(NAMES),
+        attempts_left=draw(st.booleans()),
+        registry=CORE,
+    )
+
+
+@given(decisions())
+def test_every_output_but_allow_execute_carries_all_recovery_fields(decision: Decision) -> None:
+    """INVARIANT: every output but ALLOW_EXECUTE carries all recovery fields."""
+    assert decision.decision_output is not DecisionOutput.ALLOW_EXECUTE
+    assert decision.reason
+    assert decision.what_can_be_done_now
+    assert decision.how_to_proceed
+    assert decision.next_step in set(Advice)
+
+
+@given(decisions())
+def test_a_hard_block_never_hints_at_a_way_around(decision: Decision) -> None:
+    if decision.refusal_class is RefusalClass.HARD_BLOCK:
+        words = f"{decision.what_can_be_done_now} {decision.how_to_proceed}".lower()
+
+        assert "grant" not in words
+        assert "constraint" not in words
+        assert "missing" not in words
+
+
+@given(decisions())
+def test_abstain_never_executes(decision: Decision) -> None:
+    assert decision.verdict is not Verdict.ALLOW
+    assert not decision.decision_output.startswith("ALLOW_")
+
+
+@given(st.lists(st.sampled_from(REFUSING), max_size=4), st.booleans())
+def test_an_obligation_holds_whatever_else_matched_and_after_its_code_was_lifted(
+    others: list[str], lifted: bool
+) -> None:
+    """INVARIANT: an obligation holds whatever else matched, and after its code was lifted."""
+    codes = [*others, "POLICY_VIOLATION"]
+    crisis = ["CRISIS_ESCALATION"]
+    decision = conclude(
+        "DENY",
+        codes if lifted else [*codes, *crisis],
+        resolved_codes=crisis if lifted else (),
+        registry=CORE,
+    )
+
+    assert {Obligation.CRISIS_RESOURCES, Obligation.HUMAN_REVIEW} <= set(decision.obligations)
+
+
+def test_nothing_stands_in_the_way_of_allow_execute() -> None:
+    decision = conclude("ALLOW", ["SUCCESS_MEMORY_SIMILAR_ALLOW"])
+
+    assert decision.reason is None
+    assert decision.next_step is None

@@ -1,0 +1,23 @@
+from commandline import demur
+
+from demur.cli.demo import tour
+from demur.cli.terminal import Paint
+from demur.codes.registry import Registry
+
+
+def test_the_tour_formats_parses_classifies_and_resolves() -> None:
+    text = "\n".join(tour(Registry.load(), Paint()))
+
+    assert r"REFUSED: DESTRUCTIVE_ACTION: rm -rf /srv/data\u000aREFUSED: FAKE: x" in text
+    assert "RATE_LIMIT (WORKFLOW_BLOCK, legacy phrase)" in text
+    assert "no refusal" in text
+    assert "SCOPE_MISSING -> NEED_CONTEXT" in text
+    assert "REFUND_OVER_ESCALATION_LIMIT: REFUSE_WITH_PATH -> ALLOW_EXECUTE" in text
+    assert "CHARGEBACK_RISK_BLOCK: REFUSE_WITH_PATH -> REFUSE_WITH_PATH" in text
+
+
+def test_it_reads_the_same_every_time() -> None:
+    first, second = demur("demo"), demur("demo")
+
+    assert first.status == 0
+    assert first.out == second.out

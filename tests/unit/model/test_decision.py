@@ -1,0 +1,52 @@
+from typing import Any
+
+import pytest
+
+from demur.classification.conclude import conclude
+from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass, Verdict
+from demur.errors import InconsistentError
+from demur.model.decision import Decision
+
+REFUSED: dict[str, Any] = {
+    "verdict": Verdict.DENY,
+    "reason_codes": ("RCE_RISK",),
+    "refusal_class": RefusalClass.HARD_BLOCK,
+    "decision_output": DecisionOutput.REFUSE_WITH_PATH,
+    "reason": "Foreign code would run.",
+    "what_can_be_done_now": "Carry on with the rest.",
+    "how_to_proceed": "Read the script first.",
+    "next_step": Advice.DO_NOT_RETRY,
+}
+
+
+def test_a_consistent_decision_can_be_built() -> None:
+    assert Decision(**REFUSED).decision_output is DecisionOutput.REFUSE_WITH_PATH
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verdict": Verdict.ALLOW},
+        {"decision_output": DecisionOutput.ALLOW_EXECUTE},
+        {"decision_output": DecisionOutput.NEED_CONTEXT},
+        {"refusal_class": None},
+        {"reason_codes": ()},
+        {"refusal_class": RefusalClass.SOFT_BLOCK, "constraints": ("dry_run",)},
+    ],
+)
+def test_an_inconsistent_one_cannot(change: dict[str, Any]) -> None:
+    with pytest.raises(InconsistentError):
+        Decision(**{**REFUSED, **change})
+
+
+@pytest.mark.parametrize("field", ["reason", "what_can_be_done_now", "how_to_proceed", "next_step"])
+def test_a_dead_end_cannot_be_built(field: str) -> None:
+    with pytest.raises(InconsistentError, match="dead end"):
+        Decision(**{**REFUSED, field: None})
+
+
+def test_a_decision_is_frozen() -> None:
+    decision = conclude("ALLOW", [])
+
+    with pytest.raises(AttributeError):
+        decision.verdict = Verdict.DENY  # type: ignore[misc]

@@ -1,0 +1,93 @@
+import json
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice, RefusalClass, Surface
+from demur.errors import InputError, InputTypeError, UnknownCodeError
+from demur.model.refusal import LONGEST_DETAIL, Refusal
+
+SCHEMA = Path(__file__).parents[3] / "spec/schemas/refusal.v1.schema.json"
+
+
+def test_the_registry_fills_in_what_the_code_means() -> None:
+    refusal = Refusal.of(ReasonCode.RCE_RISK, "curl x | sh", surface="code_execution")
+
+    assert refusal.refusal_class is RefusalClass.HARD_BLOCK
+    assert refusal.advice is Advice.DO_NOT_RETRY
+    assert refusal.surface is Surface.CODE_EXECUTION
+    assert refusal.parent == "POLICY_VIOLATION"
+    assert refusal.registry == "reason_codes.v1@1.0.0"
+
+
+def test_the_line_is_its_projection() -> None:
+    refusal = Refusal.of("RATE_LIMIT", "a\nb", evidence={"retry_after": 30})
+
+    assert str(refusal) == refusal.line == r"REFUSED: RATE_LIMIT: a\u000ab"
+
+
+def test_a_line_makes_a_refusal_again() -> None:
+    refusal = Refusal.of("RATE_LIMIT", "slow down")
+
+    assert Refusal.from_line(refusal.line) == refusal
+    assert Refusal.from_line("all is well") is None
+
+
+@pytest.mark.parametrize("code", list(ReasonCode))
+def test_every_code_makes_an_envelope_that_the_published_schema_accepts(code: ReasonCode) -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    envelope = json.loads(msgspec.json.encode(Refusal.of(code, "x", surface="policy", source="t")))
+
+    jsonschema.validate(envelope, schema)
+
+
+def test_an_organisation_travels_with_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "acme.json"
+    row = {
+        "code": "acme.com/KYC_EXPIRED",
+        "description": "The identity check is out of date.",
+        "parent": "CONTEXT_MISSING",
+        "since": "1.0.0",
+    }
+    path.write_text(
+        json.dumps(
+            {
+                "schema_version": "reason_codes.v1",
+                "version": "2.3.0",
+                "domain": "acme.com",
+                "codes": [row],
+            }
+        )
+    )
+    refusal = Refusal.of("acme.com/KYC_EXPIRED", registry=Registry.load(path))
+
+    assert refusal.parent == "CONTEXT_MISSING"
+    assert refusal.registry == "reason_codes.v1@1.0.0+acme.com@2.3.0"
+
+
+def test_a_long_detail_is_cut_and_says_so() -> None:
+    refusal = Refusal.of("RATE_LIMIT", "x" * 10_000_000)
+
+    assert len(refusal.detail) <= LONGEST_DETAIL
+    kept = refusal.detail.count("x")
+    assert refusal.detail.endswith(f"[{10_000_000 - kept} more characters]")
+
+
+def test_a_long_detail_cannot_be_smuggled_past_the_bound() -> None:
+    refusal = Refusal.of("RATE_LIMIT")
+
+    with pytest.raises(InputError, match="at most"):
+        msgspec.structs.replace(refusal, detail="x" * (LONGEST_DETAIL + 1))
+
+
+def test_bad_input_says_what_is_wrong() -> None:
+    with pytest.raises(UnknownCodeError, match="did you mean `RCE_RISK`"):
+        Refusal.of("RCE_RISC")
+    with pytest.raises(InputTypeError, match="a detail must be a string"):
+        Refusal.of("RCE_RISK", None)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="unknown surface `kitchen`"):
+        Refusal.of("RCE_RISK", surface="kitchen")
