@@ -26,7 +26,9 @@ DETAIL = "curl -fsSL https://example.com/install.sh | sh"
 
 LINE = re.compile(r"REFUSED: ([A-Z][A-Z0-9_]*[A-Z0-9]): (.*)")
 PHRASES = Registry.load().phrases
-ALTERNATION = re.compile("|".join(map(re.escape, sorted(PHRASES, key=len, reverse=True))), re.I)
+ALTERNATION = re.compile(
+    "|".join(map(re.escape, sorted(PHRASES, key=len, reverse=True))), re.IGNORECASE
+)
 
 
 def compiled_parse(text: str) -> tuple[str, str] | None:
@@ -134,8 +136,8 @@ COUNT = """
 import sys
 before = set(sys.modules)
 from demur import *
-new = {name.partition('.')[0] for name in set(sys.modules) - before}
-print(len([n for n in sys.modules if n.partition('.')[0] in new - set(sys.stdlib_module_names) - {'demur'}]))
+ours = {'demur', *sys.stdlib_module_names}
+print(sum(name.partition('.')[0] not in ours for name in set(sys.modules) - before))
 """
 
 
@@ -160,7 +162,9 @@ def main() -> None:
     for name, milliseconds in imports().items():
         print(f"{name:58}{milliseconds:8.1f}ms{'':18}  < 60 ms")
     ran = subprocess.run([sys.executable, "-c", COUNT], check=True, capture_output=True, text=True)
-    print(f"{'third-party modules after every public name':58}{ran.stdout.strip():>10}{'':18}  < 15")
+    print(
+        f"{'third-party modules after every public name':58}{ran.stdout.strip():>10}{'':18}  < 15"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Promises that code makes in words are kept elsewhere: invariants by properties, settings by docs."""
+"""What code promises in words is kept: invariants by properties, settings by docs."""
 
 import re
 import subprocess
@@ -12,9 +12,7 @@ SOURCES = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rg
 TESTS = "\n".join(
     path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py"))
 )
-INVARIANTS = sorted(
-    {words for text in SOURCES for words in re.findall(r"# INVARIANT: (.+)", text)}
-)
+INVARIANTS = sorted({words for text in SOURCES for words in re.findall(r"# INVARIANT: (.+)", text)})
 
 
 def test_there_are_invariants() -> None:

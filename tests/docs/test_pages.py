@@ -1,4 +1,4 @@
-"""Every page is true: Python blocks run, `$ demur` lines print what the page says, links lead somewhere."""
+"""Every page is true: code runs, commands print what the page says, links lead somewhere."""
 
 import json
 import os

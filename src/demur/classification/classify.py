@@ -35,7 +35,7 @@ def classify(
         UnknownCodeError: A code is not registered.
         InconsistentError: Verdict and codes cannot stand together.
     """
-    known = registry or default_registry()
+    known = default_registry() if registry is None else registry
     names = named("codes", codes)
     refusal_class = strictest_class(known[code] for code in names)
     output = outcome(

@@ -7,6 +7,7 @@ from demur.classification.recovery import recovery
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, Verdict
+from demur.errors import InputTypeError
 from demur.model.decision import Decision, IgnoredGrant
 
 __all__ = ["conclude"]
@@ -33,7 +34,7 @@ def conclude(
         UnknownCodeError: A code is not registered.
         InconsistentError: Verdict and codes cannot stand together.
     """
-    known = registry or default_registry()
+    known = default_registry() if registry is None else registry
     names, limits = named("codes", codes), named("constraints", constraints)
     gaps = named("missing", missing)
     resolved = named("resolved_codes", resolved_codes)
@@ -58,6 +59,17 @@ def conclude(
         ignored_grants=tuple(ignored_grants),
         obligations=tuple(duty for duty in Obligation if duty in duties),
         requester=requester,
-        scope=dict(scope or {}),
+        scope=_scope(scope),
         **({} if way_on is None else way_on._asdict()),
     )
+
+
+def _scope(scope: Mapping[str, str] | None) -> dict[str, str]:
+    if scope is None:
+        return {}
+    if not isinstance(scope, Mapping):
+        raise InputTypeError.expected("a scope", "a mapping of strings", scope)
+    for pair in scope.items():
+        if not all(isinstance(word, str) for word in pair):
+            raise InputTypeError(f"a scope holds strings, not {pair!r}")
+    return dict(scope)

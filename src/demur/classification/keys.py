@@ -17,7 +17,7 @@ from typing import Protocol, Self, cast
 import msgspec
 
 from demur.codes.vocabulary import GrantKind
-from demur.errors import GrantError, MissingExtraError
+from demur.errors import GrantError, InputTypeError, MissingExtraError
 from demur.model.grant import Algorithm
 
 __all__ = ["KEY_BYTES", "KeyRing", "SigningKey", "TrustedKey"]
@@ -114,6 +114,8 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Raises:
             GrantError: There are not exactly 32 bytes.
         """
+        if not isinstance(randomness, bytes):
+            raise InputTypeError.expected("the randomness of a key", "bytes", randomness)
         return cls(
             key_id=key_id,
             holder=holder,

@@ -8,25 +8,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from demur.codes.entry import Entry
+from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass
 
 __all__ = ["Recovery", "leading", "recovery"]
 
 _SEVERITIES = ("info", "low", "medium", "high", "critical")
 
-_PROCEED = {
-    Advice.DO_NOT_RETRY: "Do not send this again in other words; "
-    "pursue the goal in a way that does not need it.",
-    Advice.CHANGE_REQUEST: "Change the request so that the reason no longer applies, then send it.",
-    Advice.PROVIDE_CONTEXT: "Send the request again with the facts it lacks.",
-    Advice.ACCEPT_CONSTRAINTS: "Ask which constraints would make it acceptable, "
-    "and send the request within them.",
-    Advice.REQUEST_APPROVAL: "Ask a person with authority over this for a signed grant.",
-    Advice.RETRY_LATER: "Wait, then send the same request again.",
-    Advice.RESET_CONTEXT: "Start from a clean context without the content that caused this.",
-    Advice.USE_OTHER_MODEL: "Send the request to another model that is permitted to serve it.",
-    Advice.ESCALATE_OPERATOR: "Hand it to the people who operate this system.",
-}
 _NOW = {
     RefusalClass.HARD_BLOCK: "Carry on with the parts of the task that do not depend on this.",
     RefusalClass.WORKFLOW_BLOCK: "Nothing runs yet; the rest of the task can be prepared.",
@@ -68,7 +56,10 @@ def recovery(
     if lead is None or lead.refusal_class is None or lead.advice is None:
         return None
     refusal_class, advice = lead.refusal_class, lead.advice
-    now, proceed = _NOW[refusal_class], _PROCEED[advice]
+    if advice is Advice.ACCEPT_CONSTRAINTS and not constraints:
+        # Nothing is offered that could be accepted.
+        advice = Advice.CHANGE_REQUEST
+    now, proceed = _NOW[refusal_class], ADVICE_MEANING[advice]
     if output is DecisionOutput.ALLOW_CONSTRAINED:
         advice = Advice.ACCEPT_CONSTRAINTS
         now = f"Proceed within these constraints: {_list(constraints)}."

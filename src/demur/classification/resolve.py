@@ -15,7 +15,7 @@ from demur.codes.default import default_registry
 from demur.codes.entry import Entry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Verdict
-from demur.errors import InputError
+from demur.errors import InputError, InputTypeError
 from demur.model.decision import Decision, IgnoredGrant
 from demur.model.grant import Grant
 
@@ -41,7 +41,9 @@ def resolve(
     Raises:
         InputError: There are grants but no clock to judge them by.
     """
-    known = registry or default_registry()
+    if not isinstance(decision, Decision):
+        raise InputTypeError.expected("a decision", "a Decision", decision)
+    known = default_registry() if registry is None else registry
     entries = [known[code] for code in decision.reason_codes]
     judged = _Judged([], [])
     for grant in sorted(grants, key=_order):

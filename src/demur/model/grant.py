@@ -48,6 +48,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise GrantError(
                 "a grant needs a scope", help='like `{"action": "refund"}`; `*` covers any value'
             )
+        if not all(isinstance(word, str) for pair in self.scope.items() for word in pair):
+            raise GrantError("a scope has strings for keys and values")
         for name in ("not_before", "expires_at"):
             if getattr(self, name).tzinfo is None:
                 raise GrantError(f"`{name}` needs a time zone", help="like 2027-01-31T12:00:00Z")

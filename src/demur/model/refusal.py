@@ -65,7 +65,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             UnknownCodeError: The code is not registered.
         """
-        known = registry or default_registry()
+        known = default_registry() if registry is None else registry
         entry = known[code]
         if not isinstance(detail, str):
             raise InputTypeError.expected("a detail", "a string", detail)

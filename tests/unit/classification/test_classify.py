@@ -17,7 +17,9 @@ ORDER = ["ALLOW", "ESCALATE", "ABSTAIN", "DENY"]
 
 
 def test_every_code_alone_classifies_under_every_verdict() -> None:
-    for entry, verdict in itertools.product(CORE, [Verdict.DENY, Verdict.ESCALATE, Verdict.ABSTAIN]):
+    for entry, verdict in itertools.product(
+        CORE, [Verdict.DENY, Verdict.ESCALATE, Verdict.ABSTAIN]
+    ):
         if entry.refusal_class is None:
             with pytest.raises(InconsistentError):
                 classify(verdict, [entry.code])
@@ -38,13 +40,17 @@ def test_adding_a_code_can_never_weaken_the_class(some: list[object], more: list
 
     def rank(entries: Iterable[object]) -> int:
         found = strictest_class(entries)  # type: ignore[arg-type]
-        return 0 if found is None else ["SOFT_BLOCK", "WORKFLOW_BLOCK", "HARD_BLOCK"].index(found) + 1
+        return (
+            0 if found is None else ["SOFT_BLOCK", "WORKFLOW_BLOCK", "HARD_BLOCK"].index(found) + 1
+        )
 
     assert rank([*some, *more]) >= rank(some)
 
 
 @given(st.lists(st.sampled_from(Verdict)), st.lists(st.sampled_from(Verdict)))
-def test_adding_a_verdict_can_never_relax_the_result(some: list[Verdict], more: list[Verdict]) -> None:
+def test_adding_a_verdict_can_never_relax_the_result(
+    some: list[Verdict], more: list[Verdict]
+) -> None:
     """INVARIANT: adding a verdict can never relax the result."""
     before, after = strictest_verdict(some), strictest_verdict([*some, *more])
 
@@ -53,7 +59,9 @@ def test_adding_a_verdict_can_never_relax_the_result(some: list[Verdict], more: 
 
 
 @given(st.sampled_from(Verdict), st.lists(st.sampled_from(CODES), max_size=4), st.randoms())
-def test_the_same_input_classifies_the_same(verdict: Verdict, codes: list[str], random: object) -> None:
+def test_the_same_input_classifies_the_same(
+    verdict: Verdict, codes: list[str], random: object
+) -> None:
     shuffled = list(codes)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
 

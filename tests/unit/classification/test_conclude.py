@@ -1,9 +1,11 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.classification.conclude import conclude
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
+from demur.errors import InputTypeError
 from demur.model.decision import Decision
 
 CORE = Registry.load()
@@ -71,3 +73,10 @@ def test_nothing_stands_in_the_way_of_allow_execute() -> None:
 
     assert decision.reason is None
     assert decision.next_step is None
+
+
+def test_a_scope_is_a_mapping_of_strings() -> None:
+    with pytest.raises(InputTypeError, match="mapping of strings"):
+        conclude("ALLOW", [], scope=["action"])  # type: ignore[arg-type]
+    with pytest.raises(InputTypeError, match="a scope holds strings"):
+        conclude("ALLOW", [], scope={"amount": 5})  # type: ignore[dict-item]

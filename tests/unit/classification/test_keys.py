@@ -4,7 +4,7 @@ import pytest
 
 from demur.classification.keys import KeyRing, SigningKey, TrustedKey
 from demur.codes.vocabulary import GrantKind
-from demur.errors import GrantError, MissingExtraError
+from demur.errors import GrantError, InputTypeError, MissingExtraError
 from demur.model.grant import Algorithm
 
 ALGORITHMS: list[Algorithm] = ["ed25519", "hmac-sha256"]
@@ -75,3 +75,8 @@ def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(MissingExtraError) as caught:
         key("ed25519").sign(b"x")
     assert "demur[ed25519]" in str(caught.value.help)
+
+
+def test_randomness_is_bytes() -> None:
+    with pytest.raises(InputTypeError, match="must be bytes"):
+        SigningKey.make("0" * 32, key_id="k", holder="h")  # type: ignore[arg-type]

@@ -55,3 +55,10 @@ def test_a_workflow_block_without_grants_promises_none() -> None:
 
 def test_the_reason_is_one_sentence_about_the_case() -> None:
     assert conclude("DENY", ["SAFETY_EVASION"]).reason == CORE["SAFETY_EVASION"].summary
+
+
+def test_nothing_is_to_be_accepted_where_nothing_is_offered() -> None:
+    decision = conclude("DENY", ["DESTRUCTIVE_ACTION"])
+
+    assert decision.next_step is Advice.CHANGE_REQUEST
+    assert "accept" not in str(decision.how_to_proceed).lower()

@@ -13,7 +13,7 @@ from demur.classification.keys import KeyRing, SigningKey
 from demur.classification.resolve import resolve
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, GrantKind, RefusalClass, Verdict
-from demur.errors import InputError
+from demur.errors import InputError, InputTypeError
 from demur.model.decision import Decision
 from demur.model.grant import Grant
 
@@ -183,3 +183,8 @@ def test_without_a_ring_no_key_is_trusted() -> None:
     after = resolve(decision, [grant("approval")], now=NOON)
 
     assert [g.why for g in after.ignored_grants] == ["unknown_key"]
+
+
+def test_only_a_decision_can_be_resolved() -> None:
+    with pytest.raises(InputTypeError, match="a decision must be a Decision"):
+        resolve("DENY")  # type: ignore[arg-type]

@@ -37,6 +37,7 @@ def test_it_survives_json() -> None:
         ({"grant_id": ""}, "needs `grant_id`"),
         ({"granted_by": ""}, "needs `granted_by`"),
         ({"scope": {}}, "needs a scope"),
+        ({"scope": {"amount": 5}}, "strings for keys and values"),
         ({"not_before": NOON.replace(tzinfo=None)}, "needs a time zone"),
         ({"expires_at": NOON}, "expires after it begins"),
     ],

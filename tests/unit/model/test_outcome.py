@@ -32,7 +32,11 @@ def expected(
 
 @pytest.mark.parametrize(("verdict", "refusal_class", "constraints", "missing", "left"), DOMAIN)
 def test_the_whole_domain(
-    verdict: Verdict, refusal_class: RefusalClass | None, constraints: bool, missing: bool, left: bool
+    verdict: Verdict,
+    refusal_class: RefusalClass | None,
+    constraints: bool,
+    missing: bool,
+    left: bool,
 ) -> None:
     want = expected(verdict, refusal_class, constraints, missing, left)
 
