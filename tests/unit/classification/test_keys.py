@@ -10,9 +10,9 @@ from demur.model.grant import Algorithm
 ALGORITHMS: list[Algorithm] = ["ed25519", "hmac-sha256"]
 
 
-def key(algorithm: Algorithm = "hmac-sha256", seed: int = 0, **more: str) -> SigningKey:
-    fields = {"key_id": "k1", "holder": "user:mary", **more}
-    return SigningKey.make(bytes([seed]) * 32, algorithm=algorithm, **fields)
+def key(algorithm: Algorithm = "hmac-sha256", seed: int = 0) -> SigningKey:
+    randomness = bytes([seed]) * 32
+    return SigningKey.make(randomness, key_id="k1", holder="user:mary", algorithm=algorithm)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

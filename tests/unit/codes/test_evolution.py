@@ -24,9 +24,9 @@ def test_there_is_a_frozen_release() -> None:
 
 @pytest.mark.parametrize("path", RELEASES, ids=lambda path: path.stem)
 def test_a_release_is_never_touched(path: Path) -> None:
-    sums = dict(reversed(line.split()) for line in (FROZEN / "SHA256SUMS").read_text().splitlines())
+    sums = (FROZEN / "SHA256SUMS").read_text().splitlines()
 
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == sums[path.name]
+    assert f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" in sums
     assert read_document(path).version == path.stem
 
 
