@@ -1,0 +1,48 @@
+"""`demur codes export`: the registry for other languages, tools and readers."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from demur.codes.default import default_registry
+from demur.codes.export import FORMS
+from demur.codes.registry import Registry
+from demur.errors import InputError
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    forms = sorted(FORMS)
+    parser.add_argument(
+        "--to", required=True, choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write there, not to the screen")
+    parser.add_argument(
+        "--registry",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="the core and this organisation's codes alone; may be given often",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the registry in the form that was asked for."""
+    registry = Registry.load(*args.registry) if args.registry else default_registry()
+    content = FORMS[args.to](registry)
+    if args.out is None:
+        sys.stdout.write(content)
+    else:
+        _write(args.out, content)
+    return 0
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, encoding="utf-8", newline="\n")
+    # A path that holds a NUL is a ValueError, not an OSError.
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot write: {reason}", where=str(path)) from error

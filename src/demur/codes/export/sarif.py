@@ -1,0 +1,110 @@
+"""The registry as a SARIF 2.1.0 taxonomy, so that scanners' results can refer to codes."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from demur.codes.document import SCHEMA_VERSION
+from demur.codes.entry import Entry
+from demur.codes.export.naming import camel_name
+from demur.codes.export.text import as_json
+from demur.codes.meaning import next_step
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Severity
+from demur.codes.xref import Taxonomy, taxonomies
+
+__all__ = ["sarif"]
+
+_SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+_NAME = "demur reason codes"
+_LEVELS: Mapping[Severity, str] = {
+    Severity.INFO: "none",
+    Severity.LOW: "note",
+    Severity.MEDIUM: "warning",
+    Severity.HIGH: "error",
+    Severity.CRITICAL: "error",
+}
+_PROPERTIES = (
+    "family",
+    "refusal_class",
+    "severity",
+    "advice",
+    "retry_scope",
+    "decided",
+    "stability",
+    "since",
+    "surfaces",
+)
+
+
+def sarif(registry: Registry) -> str:
+    """Return a log without results: one run, whose first taxonomy is the registry.
+
+    The public taxonomies that codes refer to follow it, so that the references resolve.
+    """
+    others = list(taxonomies().values())
+    run = {
+        "tool": {"driver": _driver([_NAME, *(other.title for other in others)])},
+        "taxonomies": [_registry(registry), *map(_other, others)],
+    }
+    return as_json({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _driver(names: list[str]) -> dict[str, Any]:
+    supported = [{"name": name, "index": index} for index, name in enumerate(names)]
+    return {"name": "demur", "supportedTaxonomies": supported}
+
+
+def _registry(registry: Registry) -> dict[str, Any]:
+    retired: dict[str, list[str]] = {}
+    for entry in registry:
+        if entry.replacement is not None:
+            retired.setdefault(entry.replacement, []).append(entry.code)
+    return {
+        "name": _NAME,
+        "version": registry.label.removeprefix(f"{SCHEMA_VERSION}@"),
+        "shortDescription": {"text": "Why an agent, a model or a guard refused."},
+        "isComprehensive": True,
+        "taxa": [_taxon(entry, retired.get(entry.code, [])) for entry in registry],
+    }
+
+
+def _taxon(entry: Entry, retired: list[str]) -> dict[str, Any]:
+    relationships = list(_relationships(entry))
+    properties = {name: getattr(entry, name) for name in _PROPERTIES}
+    return {
+        "id": entry.code,
+        **({"deprecatedIds": retired} if retired else {}),
+        "name": camel_name(entry.code),
+        "shortDescription": {"text": entry.title},
+        "fullDescription": {"text": entry.description},
+        "help": {"text": " ".join(next_step(entry))},
+        "defaultConfiguration": {"level": _LEVELS[entry.severity]},
+        **({"relationships": relationships} if relationships else {}),
+        "properties": {name: value for name, value in properties.items() if value is not None},
+    }
+
+
+def _relationships(entry: Entry) -> Iterator[dict[str, Any]]:
+    if entry.parent is not None:
+        yield _relationship(entry.parent, _NAME, 0, "superset")
+    for index, (key, other) in enumerate(taxonomies().items(), start=1):
+        known = (name for name in entry.xref.get(key, ()) if name in other.ids)
+        yield from (_relationship(name, other.title, index, "relevant") for name in known)
+
+
+def _relationship(target: str, taxonomy: str, index: int, kind: str) -> dict[str, Any]:
+    component = {"name": taxonomy, "index": index}
+    return {"target": {"id": target, "toolComponent": component}, "kinds": [kind]}
+
+
+def _other(other: Taxonomy) -> dict[str, Any]:
+    return {
+        "name": other.title,
+        "version": other.version,
+        "shortDescription": {"text": f"{other.title}, the entries that reason codes refer to."},
+        "taxa": [
+            {"id": name, "shortDescription": {"text": title}} for name, title in other.ids.items()
+        ],
+    }

@@ -1,0 +1,51 @@
+"""The registry as a table: comma-separated values, one row for each code."""
+
+import csv
+import io
+
+from demur.codes.registry import Registry
+
+__all__ = ["table"]
+
+COLUMNS = (
+    "code",
+    "family",
+    "title",
+    "description",
+    "effect",
+    "refusal_class",
+    "severity",
+    "advice",
+    "retry_scope",
+    "decided",
+    "parent",
+    "grants",
+    "obligations",
+    "surfaces",
+    "http",
+    "since",
+    "stability",
+    "deprecated_since",
+    "replacement",
+)
+
+
+def table(registry: Registry) -> str:
+    """Return the codes as CSV; lists stand in one cell with spaces between, null is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for entry in registry:
+        writer.writerow([_cell(getattr(entry, column)) for column in COLUMNS])
+    return text.getvalue()
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return " ".join(value)
+    return str(value)

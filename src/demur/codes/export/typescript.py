@@ -1,0 +1,105 @@
+"""The registry as TypeScript: one constant object, and types that follow from it."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+from demur.codes.entry import Entry
+from demur.codes.export.naming import constant_name, distinct_names
+from demur.codes.export.text import NOTICE, plain_line
+from demur.codes.meaning import VOCABULARIES, instead
+from demur.codes.registry import Registry
+
+__all__ = ["typescript"]
+
+_FIELDS = ("title", "refusal_class", "advice", "retry_scope", "severity", "decided", "deprecated")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+
+_TYPES = """\
+/** What the registry says about one reason code. */
+export interface ReasonCodeInfo {
+  readonly title: string;
+  readonly refusal_class: RefusalClass | null;
+  readonly advice: Advice | null;
+  readonly retry_scope: RetryScope | null;
+  readonly severity: Severity;
+  /** False if nothing was judged: a check failed, and the action must not run. */
+  readonly decided: boolean;
+  readonly deprecated: boolean;
+}
+"""
+
+_FUNCTIONS = """\
+/** A reason code of this registry. */
+export type ReasonCode = keyof typeof REASON_CODES;
+
+/** A reason code of this registry, or one that it does not know; known ones are completed. */
+export type AnyReasonCode = ReasonCode | (string & {});
+
+/** Tells whether a text is a reason code of this registry. */
+export function isReasonCode(value: string): value is ReasonCode {
+  return Object.prototype.hasOwnProperty.call(REASON_CODES, value);
+}
+
+/** Returns what the registry says about a code, or undefined if it does not know the code. */
+export function reasonCodeInfo(code: ReasonCode): ReasonCodeInfo;
+export function reasonCodeInfo(code: AnyReasonCode): ReasonCodeInfo | undefined;
+export function reasonCodeInfo(code: string): ReasonCodeInfo | undefined {
+  return isReasonCode(code) ? REASON_CODES[code] : undefined;
+}
+"""
+
+
+def typescript(registry: Registry) -> str:
+    """Return a module that needs no other and no newer library than ES5."""
+    parts = (
+        f"// {NOTICE}\n",
+        f"/** The registry this was generated from. */\n{_constant('REGISTRY', registry.label)}",
+        *(_union(words.__name__, question, words) for _, words, question, _ in VOCABULARIES),
+        _TYPES,
+        "".join(_codes(registry)),
+        "".join(_names(registry)),
+        _FUNCTIONS,
+    )
+    return "\n".join(parts)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _constant(name: str, value: str) -> str:
+    return f"export const {name} = {_text(value)};\n"
+
+
+def _union(name: str, question: str, words: Iterable[str]) -> str:
+    members = "".join(f"\n  | {_text(word)}" for word in words)
+    return f"/** {question} */\nexport type {name} ={members};\n"
+
+
+def _codes(registry: Registry) -> Iterator[str]:
+    yield "/** Every reason code. Organisations' codes stand under `domain/CODE`. */\n"
+    yield "export const REASON_CODES = {\n"
+    for entry in registry:
+        key = entry.code if _IDENTIFIER.match(entry.code) else _text(entry.code)
+        fields = ", ".join(f"{name}: {_text(getattr(entry, name))}" for name in _FIELDS)
+        yield f"{_comment(entry)}  {key}: {{ {fields} }},\n"
+    yield "} as const;\n"
+
+
+def _comment(entry: Entry) -> str:
+    notice = instead(entry)
+    lines = [entry.description, *([f"@deprecated {notice}"] if notice else [])]
+    # The two characters that would end the comment are kept apart.
+    words = [plain_line(line).replace("*/", "* /") for line in lines]
+    if len(words) == 1:
+        return f"  /** {words[0]} */\n"
+    return "  /**\n" + "".join(f"   * {line}\n" for line in words) + "   */\n"
+
+
+def _names(registry: Registry) -> Iterator[str]:
+    names = distinct_names((entry.code for entry in registry), constant_name)
+    yield "/** The codes under names that are identifiers. */\n"
+    yield "export const Codes = {\n"
+    yield from (f"  {name}: {_text(code)},\n" for code, name in names.items())
+    yield "} as const;\n"

@@ -1,0 +1,129 @@
+import argparse
+import re
+
+import pytest
+
+from demur.cli import COMMANDS, STATUSES
+from demur.cli.reference import (
+    STATUS_MEANING,
+    _command,
+    _Leaf,
+    generated_files,
+    reference,
+)
+
+
+def page_of(parser: argparse.ArgumentParser) -> str:
+    return _command(_Leaf("tool", parser))
+
+
+def parser_with(*names: str, **options: object) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="do it")
+    parser.add_argument(*names, **options)  # type: ignore[arg-type]
+    return parser
+
+
+def test_there_is_one_page() -> None:
+    assert list(generated_files()) == [("docs/reference/cli.md", reference())]
+
+
+def test_every_command_has_a_section_and_a_row_that_leads_to_it() -> None:
+    page = reference()
+
+    for command in COMMANDS:
+        anchor = f"demur-{command.name.replace(' ', '-')}"
+        assert f"\n## demur {command.name}\n" in page
+        assert f"| [`demur {command.name}`](#{anchor}) | {command.summary} |" in page
+
+
+def test_the_page_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = reference()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    assert reference() == before
+    assert "\x1b" not in before
+
+
+def test_every_exit_status_is_explained() -> None:
+    assert [int(status) for status in re.findall(r"\d+", STATUSES)] == list(STATUS_MEANING)
+    for status, meaning in STATUS_MEANING.items():
+        assert f"| {status} | {meaning} |" in reference()
+
+
+def test_a_command_shows_how_it_is_called_and_what_its_arguments_mean() -> None:
+    page = reference().partition("\n## demur codes export\n")[2].partition("\n## ")[0]
+
+    assert "\ndemur codes export --to FORM [--out FILE] [--registry FILE]...\n" in page
+    assert "| `--out` | write there, not to the screen |  |" in page
+    assert "--help" not in page
+
+
+@pytest.mark.parametrize(
+    ("nargs", "usage", "default"),
+    [
+        (None, "tool FILE", "required"),
+        ("?", "tool [FILE]", ""),
+        ("*", "tool [FILE...]", ""),
+        ("+", "tool FILE...", "required"),
+    ],
+)
+def test_a_positional_argument_shows_how_often_it_stands(
+    nargs: str | None, usage: str, default: str
+) -> None:
+    page = page_of(parser_with("file", nargs=nargs, help="a file"))
+
+    assert f"```text\n{usage}\n```" in page
+    assert f"| `FILE` | a file | {default} |" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "usage", "row"),
+    [
+        ({"help": "how many"}, "[--size SIZE]", "| how many |  |"),
+        ({"default": 3, "help": "%(default)s or 50%%"}, "[--size SIZE]", "| 3 or 50% | `3` |"),
+        ({"required": True, "metavar": "N"}, "--size N", "|  | required |"),
+        ({"action": "append", "default": []}, "[--size SIZE]...", "|  |  |"),
+        ({"choices": ["a", "b"]}, "[--size SIZE]", "| one of `a`, `b` |  |"),
+        ({"choices": ["a"], "help": "it"}, "[--size SIZE]", "| it; one of `a` |  |"),
+        ({"action": "store_true"}, "[--size]", "|  |  |"),
+    ],
+)
+def test_an_option_shows_its_value_default_and_choices(
+    options: dict[str, object], usage: str, row: str
+) -> None:
+    page = page_of(parser_with("-s", "--size", **options))
+
+    assert f"tool {usage.replace('--size', '-s')}\n" in page
+    assert f"| `-s`, `--size` {row}" in page
+
+
+def test_a_hidden_argument_is_not_shown() -> None:
+    assert "SECRET" not in page_of(parser_with("--secret", help=argparse.SUPPRESS))
+
+
+@pytest.mark.parametrize(("required", "usage"), [(False, "[--a | --b B]"), (True, "(--a | --b B)")])
+def test_arguments_that_exclude_each_other_stand_together(required: bool, usage: str) -> None:  # noqa: FBT001 - a table of cases
+    parser = argparse.ArgumentParser()
+    group = parser.add_mutually_exclusive_group(required=required)
+    group.add_argument("--a", action="store_true")
+    group.add_argument("--b")
+
+    assert f"\ntool {usage}\n" in page_of(parser)
+
+
+def test_a_long_call_breaks_between_arguments_only() -> None:
+    parser = argparse.ArgumentParser()
+    for number in range(12):
+        parser.add_argument(f"--option-{number}", metavar="VALUE")
+    lines = page_of(parser).partition("```text\n")[2].partition("\n```")[0].splitlines()
+
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 88
+    assert all(line.endswith("VALUE]") for line in lines)
+
+
+def test_what_a_command_says_about_its_exit_status_is_kept() -> None:
+    parser = argparse.ArgumentParser(description="do it", epilog="exit: 0 fine, 9 not")
+
+    assert page_of(parser) == "## tool\n\nDo it.\n\n```text\ntool\n```\n\nExit: 0 fine, 9 not."

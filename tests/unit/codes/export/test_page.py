@@ -1,0 +1,107 @@
+from demur.codes.export.page import Links, page
+from demur.codes.meaning import ADVICE_MEANING, CLASS_MEANING
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice, RefusalClass
+
+LINKS = Links("{}.md".format, vocabulary="../vocabulary.md")
+
+
+def text_of(registry: Registry, code: str) -> str:
+    return page(registry[code], registry, LINKS)
+
+
+def section(text: str, heading: str) -> str:
+    return text.partition(f"\n## {heading}\n\n")[2].partition("\n## ")[0]
+
+
+def test_a_page_opens_with_code_meaning_and_whether_it_can_be_lifted(core: Registry) -> None:
+    title, opening, *_ = text_of(core, "RCE_RISK").split("\n\n")
+
+    assert title == "# RCE_RISK"
+    assert opening == (
+        f"**Refused: remote code execution.** {CLASS_MEANING[RefusalClass.HARD_BLOCK]}"
+    )
+
+
+def test_the_facts_are_linked_to_where_they_are_explained(core: Registry) -> None:
+    text = text_of(core, "CONTEXT_INJECTION")
+
+    assert "| Class | [`SOFT_BLOCK`](../vocabulary.md#refusal-class) |" in text
+    assert "| Parent | [`POLICY_VIOLATION`](POLICY_VIOLATION.md) |" in text
+    assert "| Children | [`SKILL_INJECTION`](SKILL_INJECTION.md) |" in text
+    assert "| HTTP status | 403 |" in text
+    assert "Replacement" not in text
+
+
+def test_grants_obligations_and_undecided_codes_show(core: Registry) -> None:
+    assert "| Lifted by grants | [`quota`]" in text_of(core, "RATE_LIMIT")
+    assert "| Obligations | [`human_review`]" in text_of(core, "CRISIS_ESCALATION")
+    assert "| Decided | no, the check could not be made |" in text_of(core, "INTERNAL_ERROR")
+
+
+def test_the_description_links_the_codes_it_names_but_not_itself(mixed: Registry) -> None:
+    text = section(text_of(mixed, "TOOL_NOT_ALLOWED"), "When it appears")
+    deprecated = section(text_of(mixed, "OLD_FRAUD_BLOCK"), "When it appears")
+
+    assert "use [`UNVERIFIED_TOOL`](UNVERIFIED_TOOL.md)." in text
+    assert "[`OLD_FRAUD_BLOCK`]" not in deprecated
+
+
+def test_what_to_do_is_the_meaning_of_the_advice(core: Registry) -> None:
+    text = section(text_of(core, "RCE_RISK"), "What to do")
+
+    assert text.startswith(ADVICE_MEANING[Advice.DO_NOT_RETRY])
+
+
+def test_evidence_examples_phrases_and_taxonomies_are_listed(core: Registry) -> None:
+    text = text_of(core, "RCE_RISK")
+
+    assert "| `source` | where the code comes from |" in section(text, "Evidence")
+    refused, allowed = section(text, "Examples").split("Allowed, however alike it looks:")
+    assert "| sh\n" in refused
+    assert "ast.literal_eval(text)\n```" in allowed
+    assert "- `weights only load failed`" in section(text, "Legacy phrases")
+    assert "2025: `LLM05` Improper Output Handling" in section(text, "In other taxonomies")
+
+
+def test_a_section_without_content_is_left_out(core: Registry) -> None:
+    text = text_of(core, "STORAGE_UNAVAILABLE")
+
+    assert "## Examples" not in text
+    assert "## In other taxonomies" not in text
+
+
+def test_a_code_that_allows_has_an_effect_and_no_class(core: Registry) -> None:
+    text = text_of(core, "SUCCESS_MEMORY_SIMILAR_ALLOW")
+
+    assert "**Allowed: similar past success.**" in text
+    assert "| Effect | [`allow`](../vocabulary.md#effect) |" in text
+    assert "| Class |" not in text
+
+
+def test_a_deprecated_code_says_first_what_to_use(core: Registry) -> None:
+    notice = text_of(core, "OLD_FRAUD_BLOCK").split("\n\n")[1]
+
+    assert notice.startswith("**Deprecated since 1.0.0. Use [`CHARGEBACK_RISK_BLOCK`](")
+
+
+def test_an_organisations_phrase_for_a_core_code_is_listed_there(mixed: Registry) -> None:
+    assert "- `remote code was stopped`" in text_of(mixed, "RCE_RISK")
+
+
+def test_text_cannot_break_out_of_its_place(mixed: Registry) -> None:
+    text = text_of(mixed, "acme.com/KYC_EXPIRED")
+
+    assert "<b>" not in section(text, "When it appears")
+    assert "\\| bars, \\<b\\>" in section(text, "Evidence")
+    assert "````text\n" in section(text, "Examples")
+    assert "- acme: `K1`" in text
+    assert text.count("\n## ") == 6
+
+
+def test_words_stay_plain_where_there_is_no_vocabulary_page(core: Registry) -> None:
+    text = page(core["RCE_RISK"], core, Links("#{}".format), level=2)
+
+    assert text.startswith("## RCE_RISK\n")
+    assert "\n### When it appears\n" in text
+    assert "| Class | `HARD_BLOCK` |" in text

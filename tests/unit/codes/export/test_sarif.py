@@ -1,0 +1,167 @@
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from demur.codes.export.sarif import sarif
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Severity
+from demur.codes.xref import taxonomies
+
+TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
+
+
+def closed(required: list[str], **properties: Any) -> dict[str, Any]:
+    """Return the schema of an object that has no other properties."""
+    return {
+        "type": "object",
+        "required": required,
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+COMPONENT = closed(["name"], name={"type": "string"}, index={"type": "integer", "minimum": 0})
+TAXON = closed(
+    ["id"],
+    id={"type": "string"},
+    deprecatedIds={"type": "array", "uniqueItems": True, "items": {"type": "string"}},
+    name={"type": "string"},
+    shortDescription=TEXT,
+    fullDescription=TEXT,
+    help=TEXT,
+    defaultConfiguration=closed([], level={"enum": ["none", "note", "warning", "error"]}),
+    relationships={
+        "type": "array",
+        "uniqueItems": True,
+        "items": closed(
+            ["target", "kinds"],
+            target=closed(["id", "toolComponent"], id={"type": "string"}, toolComponent=COMPONENT),
+            kinds={"type": "array", "items": {"enum": ["superset", "relevant"]}},
+        ),
+    },
+    properties={"type": "object"},
+)
+# The part of SARIF 2.1.0 that a taxonomy may use.
+LOG = closed(
+    ["version", "runs"],
+    **{"$schema": {"type": "string", "format": "uri"}},
+    version={"const": "2.1.0"},
+    runs={
+        "type": "array",
+        "items": closed(
+            ["tool"],
+            tool=closed(
+                ["driver"],
+                driver=closed(
+                    ["name"],
+                    name={"const": "demur"},
+                    supportedTaxonomies={"type": "array", "items": COMPONENT},
+                ),
+            ),
+            taxonomies={
+                "type": "array",
+                "items": closed(
+                    ["name"],
+                    name={"type": "string"},
+                    version={"type": "string"},
+                    shortDescription=TEXT,
+                    isComprehensive={"type": "boolean"},
+                    taxa={"type": "array", "uniqueItems": True, "items": TAXON},
+                ),
+            },
+        ),
+    },
+)
+
+
+def run_of(registry: Registry) -> dict[str, Any]:
+    [run] = json.loads(sarif(registry))["runs"]
+    return dict(run)
+
+
+def taxon_of(registry: Registry, code: str) -> dict[str, Any]:
+    [taxon] = [taxon for taxon in run_of(registry)["taxonomies"][0]["taxa"] if taxon["id"] == code]
+    return dict(taxon)
+
+
+def test_the_log_has_the_form_of_sarif(mixed: Registry) -> None:
+    jsonschema.validate(json.loads(sarif(mixed)), LOG)
+
+
+def test_the_first_taxonomy_has_one_taxon_for_each_code(mixed: Registry) -> None:
+    first = run_of(mixed)["taxonomies"][0]
+
+    assert [taxon["id"] for taxon in first["taxa"]] == [entry.code for entry in mixed]
+    assert first["version"] == "1.0.0+acme.com@1.0.0"
+
+
+def test_a_taxon_describes_its_code(core: Registry) -> None:
+    entry = core["RCE_RISK"]
+    taxon = taxon_of(core, "RCE_RISK")
+
+    assert taxon["name"] == "RceRisk"
+    assert taxon["shortDescription"]["text"] == entry.title
+    assert taxon["fullDescription"]["text"] == entry.description
+    assert taxon["properties"]["refusal_class"] == "HARD_BLOCK"
+    assert taxon["properties"]["surfaces"] == ["code_execution", "skill", "tool_call"]
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "level"),
+    [
+        ("RCE_RISK", Severity.CRITICAL, "error"),
+        ("SECRET_LEAK", Severity.HIGH, "error"),
+        ("POLICY_VIOLATION", Severity.MEDIUM, "warning"),
+        ("RATE_LIMIT", Severity.LOW, "note"),
+        ("SUCCESS_MEMORY_SIMILAR_ALLOW", Severity.INFO, "none"),
+    ],
+)
+def test_the_level_follows_from_the_severity(
+    code: str, severity: Severity, level: str, core: Registry
+) -> None:
+    assert core[code].severity is severity
+    assert taxon_of(core, code)["defaultConfiguration"]["level"] == level
+
+
+def test_a_replacement_carries_the_ids_it_replaces(core: Registry) -> None:
+    assert taxon_of(core, "CHARGEBACK_RISK_BLOCK")["deprecatedIds"] == ["OLD_FRAUD_BLOCK"]
+    assert "deprecatedIds" not in taxon_of(core, "RCE_RISK")
+
+
+def test_every_relationship_leads_to_a_taxon_of_the_named_taxonomy(mixed: Registry) -> None:
+    known = run_of(mixed)["taxonomies"]
+    targets = [
+        relationship["target"]
+        for taxon in known[0]["taxa"]
+        for relationship in taxon.get("relationships", ())
+    ]
+
+    assert targets
+    for target in targets:
+        component = known[target["toolComponent"]["index"]]
+        assert component["name"] == target["toolComponent"]["name"]
+        assert target["id"] in {taxon["id"] for taxon in component["taxa"]}
+
+
+def test_a_parent_is_a_superset_and_a_cross_reference_is_relevant(core: Registry) -> None:
+    kinds = {
+        relationship["target"]["id"]: relationship["kinds"]
+        for relationship in taxon_of(core, "RCE_RISK")["relationships"]
+    }
+
+    assert kinds == {
+        "POLICY_VIOLATION": ["superset"],
+        "LLM05": ["relevant"],
+        "ASI05": ["relevant"],
+        "AML.T0050": ["relevant"],
+    }
+
+
+def test_the_driver_names_the_taxonomies_it_supports_in_order(core: Registry) -> None:
+    run = run_of(core)
+    supported = run["tool"]["driver"]["supportedTaxonomies"]
+
+    assert [item["name"] for item in supported] == [item["name"] for item in run["taxonomies"]]
+    assert [item["index"] for item in supported] == list(range(len(taxonomies()) + 1))

@@ -1,0 +1,105 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from demur.codes.document import Document, read_document
+from demur.codes.explain import explain, sections
+from demur.codes.reason_code import ReasonCode
+from demur.codes.registry import CORE_PATH, Registry
+from demur.errors import UnknownCodeError
+
+RCE_RISK = """\
+RCE_RISK: Remote code execution
+  Code or data from outside would be run without anyone having read it, such as
+  a download piped to a shell or an untrusted object unpickled.
+
+What to do
+  Stop here, and do not send it again in these or other words. Every variant of
+  the call that the same rule covers is refused too.
+
+Facts
+  class     HARD_BLOCK. Nothing lifts it: no approval, no context, no limit.
+  severity  critical. Someone should look at it now.
+  advice    do_not_retry (scope: rule)
+"""
+
+
+def test_an_explanation_reads_like_documentation(core: Registry) -> None:
+    assert explain("RCE_RISK", registry=core).startswith(RCE_RISK)
+
+
+@pytest.mark.parametrize("code", ReasonCode)
+def test_every_core_code_is_explained_in_a_screenful(code: str, core: Registry) -> None:
+    text = explain(code, registry=core)
+    lines = text.splitlines()
+
+    assert 12 <= len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in text
+
+
+def test_a_deprecated_code_starts_with_what_to_use_instead(core: Registry) -> None:
+    first = explain("OLD_FRAUD_BLOCK", registry=core).splitlines()[0]
+
+    assert first == "Deprecated since 1.0.0. Use CHARGEBACK_RISK_BLOCK instead."
+
+
+def test_the_facts_name_grants_obligations_and_relatives(core: Registry) -> None:
+    assert "  grants    quota\n" in explain("RATE_LIMIT", registry=core)
+    assert "  always    human_review, crisis_resources\n" in explain(
+        "CRISIS_ESCALATION", registry=core
+    )
+    assert "  decided   no\n" in explain("INTERNAL_ERROR", registry=core)
+    assert "  children  SKILL_INJECTION\n" in explain("CONTEXT_INJECTION", registry=core)
+    assert "  effect    allow." in explain("SUCCESS_MEMORY_SIMILAR_ALLOW", registry=core)
+
+
+def test_many_phrases_are_counted_and_few_are_shown(core: Registry) -> None:
+    text = explain("RATE_LIMIT", registry=core)
+    more = len(core["RATE_LIMIT"].aliases) - 2
+
+    assert f"`rate limit exceeded`, `too many requests` and {more} more\n" in text
+
+
+def test_sections_without_content_are_left_out(core: Registry) -> None:
+    headings = [section.heading for section in sections(core["INTERNAL_ERROR"], core)]
+
+    assert headings == ["INTERNAL_ERROR: Internal error", "What to do", "Facts", "Evidence"]
+
+
+def test_text_of_an_organisation_cannot_reach_the_terminal_raw(
+    acme: Callable[..., Document],
+) -> None:
+    document = acme(
+        {
+            "code": "acme.com/KYC",
+            "title": "Kyc\x1b[31m",
+            "description": "One\nline\x1b[0m.",
+            "evidence": {"da\x07ys": "how\nmany"},
+            "xref": {"acme": ["K1"]},
+        }
+    )
+    text = explain("acme.com/KYC", registry=Registry(read_document(CORE_PATH), [document]))
+
+    assert text.replace("\n", "").isprintable()
+    assert "acme.com/KYC: Kyc\\x1b[31m\n  One line\\x1b[0m.\n" in text
+    assert "  da\\x07ys  how\\nmany" in text
+    assert text.endswith("Elsewhere\n  K1  acme")
+
+
+def test_an_unknown_code_is_an_error_with_a_suggestion(core: Registry) -> None:
+    with pytest.raises(UnknownCodeError) as caught:
+        explain("RCE_RISC", registry=core)
+
+    assert "did you mean `RCE_RISK`?" in (caught.value.help or "")
+
+
+def test_the_default_registry_is_asked_where_none_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acme_text: Callable[..., str]
+) -> None:
+    path = tmp_path / "acme.json"
+    path.write_text(acme_text({"code": "acme.com/KYC"}))
+    monkeypatch.setenv("DEMUR_REGISTRY", str(path))
+
+    assert explain("acme.com/KYC").startswith("acme.com/KYC: Kyc\n")
