@@ -1,0 +1,1 @@
+"""How reason codes are used in sources and policies, and where they are misused."""

@@ -1,0 +1,75 @@
+"""Comments that allow a rule on one line, and what is wrong with such a comment.
+
+A suppression names the rule and says why: `demur: allow RULE - reason`, after a
+hash, on the line it is for. One without a reason is reported in place of what it hides.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from demur.codes.suggest import did_you_mean
+from demur.codes.usage.rules import RULES, Sighting, shown
+
+__all__ = ["MARKER", "Comment", "apply_comments"]
+
+MARKER = "demur:"
+
+_ALLOW = re.compile(r"#\s*demur:\s*allow\b([^#]*)")
+_DASH = re.compile(r"\s[-\N{EN DASH}\N{EM DASH}]+(?:\s|$)")
+# These two say that a check could not be made, or was switched off without a word.
+_NEVER_SILENT = frozenset({"bare-suppression", "unreadable"})
+
+
+class Comment(NamedTuple):
+    """A comment in a file, from its hash on; line and column count from 1."""
+
+    line: int
+    column: int
+    text: str
+
+
+class _Allowance(NamedTuple):
+    comment: Comment
+    rules: tuple[str, ...]
+    reason: str
+
+
+def apply_comments(
+    sightings: Iterable[Sighting], comments: Iterable[Comment]
+) -> Iterator[Sighting]:
+    """Yield the sightings that no comment allows, and one for each comment that is wrong."""
+    allowances = [allowance for comment in comments for allowance in _allowances(comment)]
+    silent = {(one.comment.line, rule) for one in allowances for rule in one.rules}
+    for sighting in sightings:
+        # A text over several lines can be commented only where it ends.
+        places = {(sighting.line, sighting.rule), (sighting.last_line, sighting.rule)}
+        if sighting.rule in _NEVER_SILENT or silent.isdisjoint(places):
+            yield sighting
+    for allowance in allowances:
+        yield from _problems(allowance)
+
+
+def _allowances(comment: Comment) -> Iterator[_Allowance]:
+    for found in _ALLOW.finditer(comment.text):
+        rules, *rest = _DASH.split(f" {found[1].strip()}", maxsplit=1)
+        names = (words[0] for part in rules.split(",") if (words := part.split()))
+        here = comment._replace(column=comment.column + found.start())
+        yield _Allowance(here, tuple(names), "".join(rest).strip())
+
+
+def _problems(allowance: _Allowance) -> Iterator[Sighting]:
+    if not allowance.rules:
+        yield _wrong(allowance, "a suppression names no rule", RULES["bare-suppression"].help)
+    elif not allowance.reason:
+        yield _wrong(allowance, "a suppression needs a reason", RULES["bare-suppression"].help)
+    for name in allowance.rules:
+        if name not in RULES or name in _NEVER_SILENT:
+            known = RULES.keys() - _NEVER_SILENT
+            advice = did_you_mean(name, sorted(known)) or f"one of {', '.join(sorted(known))}"
+            yield _wrong(allowance, f"no rule {shown(name)} can be allowed", advice)
+
+
+def _wrong(allowance: _Allowance, message: str, advice: str) -> Sighting:
+    line, column, _ = allowance.comment
+    return Sighting(line, column, "bare-suppression", message, advice, line)

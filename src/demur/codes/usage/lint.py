@@ -1,0 +1,130 @@
+"""Find misused reason codes in Python sources and YAML policies.
+
+`lint_paths` walks files and folders; each file is read by its kind, and what
+is wrong comes back as plain rows in one order. Nothing is run or imported.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from demur.codes.registry import Registry
+from demur.codes.usage.python import read_python
+from demur.codes.usage.rules import RULES, Level, Sighting, unreadable
+from demur.codes.usage.yaml import read_yaml
+from demur.errors import InputError, InputTypeError
+
+__all__ = ["Usage", "lint_paths", "lint_source"]
+
+_PYTHON = (".py",)
+_YAML = (".yaml", ".yml")
+_SKIPPED = frozenset({"__pycache__", "node_modules"})
+
+
+class Usage(NamedTuple):
+    """One misused code: where, by which rule, how bad, and what helps. Counts are from 1."""
+
+    path: str
+    line: int
+    column: int
+    rule: str
+    severity: Level
+    message: str
+    help: str
+
+
+def lint_paths(paths: Iterable[Path | str], registry: Registry) -> list[Usage]:
+    """Return every misused code in the files and folders, sorted by path, line and column.
+
+    A file that is named is always read: as Python if it ends in `.py` or starts
+    with a Python shebang, else as YAML. In folders only `.py`, `.yaml` and `.yml` count.
+
+    Raises:
+        InputError: A path does not exist.
+    """
+    if isinstance(paths, str | os.PathLike):
+        raise InputTypeError.expected("paths", "a list of paths", paths)
+    named = [Path(path) for path in paths]
+    for path in named:
+        _check(path)
+    files: dict[Path, Path] = {}
+    found: list[Usage] = []
+    for path in named:
+        for file in _files(path, found):
+            files.setdefault(file.absolute(), file)
+    for file in files.values():
+        found += _lint_file(file, registry)
+    return sorted(set(found))
+
+
+def lint_source(path: str, source: bytes, registry: Registry) -> list[Usage]:
+    """Return every misused code in `source`, read as the kind of file that `path` names."""
+    # INVARIANT: whatever a file holds, linting it returns usages and raises nothing.
+    read = read_python if _is_python(path, source) else read_yaml
+    return sorted({_usage(path, sighting) for sighting in read(source, registry)})
+
+
+def _is_python(path: str, source: bytes) -> bool:
+    if path.endswith((*_PYTHON, *_YAML)):
+        return path.endswith(_PYTHON)
+    return source.startswith(b"#!") and b"python" in source.partition(b"\n")[0]
+
+
+def _lint_file(file: Path, registry: Registry) -> list[Usage]:
+    try:
+        source = file.read_bytes()
+    except OSError as error:
+        return [_cannot_read(file, error)]
+    return lint_source(str(file), source, registry)
+
+
+def _check(path: Path) -> None:
+    try:
+        path.stat()
+    except OSError as error:
+        raise InputError(str(error.strerror).lower(), where=str(path)) from error
+    except ValueError as error:
+        raise InputError("not a path", where=str(path)) from error
+
+
+def _files(path: Path, problems: list[Usage]) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    walk = os.walk(path, onerror=lambda error: problems.append(_cannot_read(path, error)))
+    for folder, folders, names in walk:
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in _SKIPPED
+        )
+        for name in sorted(names):
+            file = Path(folder, name)
+            if name.endswith((*_PYTHON, *_YAML)) and not _is_special(file):
+                yield file
+
+
+def _is_special(file: Path) -> bool:
+    """Return whether reading the file might never end, as with a pipe."""
+    try:
+        return not stat.S_ISREG(file.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _cannot_read(path: Path, error: OSError) -> Usage:
+    where = str(error.filename or path)
+    return _usage(where, unreadable(f"cannot read: {str(error.strerror).lower()}"))
+
+
+def _usage(path: str, sighting: Sighting) -> Usage:
+    rule = RULES[sighting.rule]
+    return Usage(
+        path,
+        sighting.line,
+        sighting.column,
+        rule.id,
+        rule.level,
+        sighting.message,
+        sighting.help,
+    )

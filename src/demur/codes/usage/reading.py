@@ -1,0 +1,140 @@
+"""Which texts in a Python file are only read against, and never written out.
+
+A test compares with a refusal line, a parser searches for its mark: neither
+emits one. A name carries that on, if it is used for nothing else.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+__all__ = ["read_only"]
+
+_READS = frozenset(
+    {
+        "compile",
+        "count",
+        "endswith",
+        "find",
+        "findall",
+        "find_refusals",
+        "finditer",
+        "from_line",
+        "fullmatch",
+        "index",
+        "match",
+        "parse_refusal",
+        "partition",
+        "removeprefix",
+        "rfind",
+        "rpartition",
+        "search",
+        "split",
+        "startswith",
+    }
+)
+
+
+class _Flow(NamedTuple):
+    """The parts of values by the names that hold them, and the uses of each name."""
+
+    names: Mapping[int, set[str]]
+    uses: Mapping[str, set[int]]
+
+
+def read_only(nodes: Iterable[ast.AST]) -> frozenset[int]:
+    """Return the ids of nodes that a text is only compared with, searched for or looked up by."""
+    every = tuple(nodes)
+    direct = {id(part) for node in every for value in _reading(node) for part in _spread(value)}
+    flow = _flow(every)
+    quiet = _quiet_names(flow, direct)
+    return frozenset(direct | {part for part, names in flow.names.items() if names <= quiet})
+
+
+def _reading(node: ast.AST) -> list[ast.expr]:
+    values: list[ast.expr] = []
+    match node:
+        case ast.Compare(left=left, comparators=others):
+            values = [left, *others]
+        case ast.MatchValue(value=value) | ast.Subscript(slice=value):
+            values = [value]
+        case ast.FormattedValue(value=value, conversion=conversion) if conversion == ord("r"):
+            # Quoted, a line is spoken of.
+            values = [value]
+        case ast.Dict(keys=keys):
+            values = [key for key in keys if key is not None]
+        case ast.Call(func=function, args=args, keywords=keywords) if _is_reader(function):
+            values = [*args, *(keyword.value for keyword in keywords)]
+        case _:
+            pass
+    return values
+
+
+def _is_reader(function: ast.expr) -> bool:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name in _READS or name.startswith("assert")
+        case _:
+            return False
+
+
+def _spread(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the node and the parts that share its fate: items of displays, sides of sums."""
+    yield node
+    match node:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            for part in parts:
+                yield from _spread(part)
+        case ast.BinOp(left=left, right=right):
+            yield from _spread(left)
+            yield from _spread(right)
+        case _:
+            pass
+
+
+def _flow(nodes: Iterable[ast.AST]) -> _Flow:
+    names: defaultdict[int, set[str]] = defaultdict(set)
+    uses: defaultdict[str, set[int]] = defaultdict(set)
+    for node in nodes:
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.AugAssign(target=ast.Name(id=name)):
+                uses[name].add(id(node))
+            case _:
+                for name, value in _bindings(node):
+                    for part in _spread(value):
+                        names[id(part)].add(name)
+    return _Flow(names, uses)
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            # What is stored in an attribute or an item may be used anywhere: it has no name.
+            for target in targets:
+                yield (target.id if isinstance(target, ast.Name) else "", value)
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            yield (name, value)
+        case ast.For(target=ast.Name(id=name), iter=value):
+            yield (name, value)
+        case ast.comprehension(target=ast.Name(id=name), iter=value):
+            yield (name, value)
+        case _:
+            pass
+
+
+def _quiet_names(flow: _Flow, direct: set[int]) -> set[str]:
+    """Return the names whose every use is a reading, or hands on to another such name."""
+    quiet = {name for name, uses in flow.uses.items() if uses}
+    while True:
+        loud = {
+            name
+            for name in quiet
+            if not all(
+                use in direct or (use in flow.names and flow.names[use] <= quiet)
+                for use in flow.uses[name]
+            )
+        }
+        if not loud:
+            return quiet
+        quiet -= loud

@@ -1,0 +1,252 @@
+"""What can be wrong with a code in use: the rules, and the judgement of one text.
+
+The readers of Python and YAML find the places where a code stands; what is
+wrong with the text at such a place is said here alone, so both say the same.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum, StrEnum, auto
+from typing import NamedTuple
+
+from demur.codes.entry import Entry
+from demur.codes.line import MARK
+from demur.codes.names import is_code, local_name, name_problem
+from demur.codes.registry import Registry
+from demur.codes.suggest import did_you_mean
+from demur.errors import one_line
+
+__all__ = [
+    "RULES",
+    "Level",
+    "Place",
+    "Remark",
+    "Rule",
+    "Sighting",
+    "Trust",
+    "judge",
+    "shown",
+    "unreadable",
+]
+
+_LONGEST_SHOWN = 60
+_LONGEST_PROBLEM = 160
+_FEWEST_CHILDREN = 3
+_PLACEHOLDER = re.compile(r"[{}]|\$\(|%[-+#0-9.]*[a-z(]")
+_FRAGMENT = re.compile(r"[A-Z]{2}_|_[A-Z]{2}")
+_MEASURED = re.compile(r"(?:^|_)(?:SCORE_\d+|\d+_?(?:PCT|PERCENT))(?=_|$)")
+
+
+class Level(StrEnum):
+    """Whether a usage is wrong, or could be better."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Rule(NamedTuple):
+    """One kind of misuse. The id is stable: suppressions and reports name it."""
+
+    id: str
+    level: Level
+    summary: str
+    help: str
+
+
+_ALL = (
+    Rule(
+        "bare-suppression",
+        Level.ERROR,
+        "A suppression comment gives no reason, or names no rule there is.",
+        "write `# demur: allow RULE - reason`",
+    ),
+    Rule(
+        "broad-code",
+        Level.WARNING,
+        "A code is emitted that stands for many narrower ones.",
+        "emit the narrowest code that is true",
+    ),
+    Rule(
+        "deprecated-code",
+        Level.WARNING,
+        "A deprecated code is emitted; it still parses, but nothing new should say it.",
+        "emit its replacement",
+    ),
+    Rule(
+        "duplicate-key",
+        Level.ERROR,
+        "A YAML mapping has the same key twice, so one value is silently lost.",
+        "keep one of them",
+    ),
+    Rule(
+        "dynamic-code",
+        Level.ERROR,
+        "A code is built at run time or holds a measured value, so no alert can name it.",
+        "choose one registered code; values belong into the detail or the evidence",
+    ),
+    Rule(
+        "metric-code",
+        Level.ERROR,
+        "The whole code is a level or a measure, which says how much but not why.",
+        "name the reason; levels and scores belong into the evidence",
+    ),
+    Rule(
+        "numeric-code",
+        Level.ERROR,
+        "A number in a code makes one code per value.",
+        "name the limit that was passed; amounts belong into the evidence",
+    ),
+    Rule(
+        "prose-code",
+        Level.ERROR,
+        "Natural language stands where a code belongs.",
+        "choose a registered code; the sentence is the detail",
+    ),
+    Rule(
+        "raw-refusal-string",
+        Level.ERROR,
+        "A refusal line is written by hand, so neither its code nor its detail is checked.",
+        "use `format_refusal(code, detail)`: it checks the code and escapes the detail",
+    ),
+    Rule(
+        "unreadable",
+        Level.ERROR,
+        "A file cannot be read, so its codes were not checked.",
+        "repair the file, or leave it out",
+    ),
+    Rule(
+        "unregistered-code",
+        Level.ERROR,
+        "A code is used that no loaded registry holds.",
+        "`demur codes list` shows those there are; `--registry FILE` adds your own",
+    ),
+)
+RULES: Mapping[str, Rule] = {rule.id: rule for rule in _ALL}
+
+# `name_problem` answers in words; a plain example of each kind tells which words mean what.
+_RULE_OF_PROBLEM = {
+    name_problem("natural language"): "prose-code",
+    name_problem("HIGH_RISK"): "metric-code",
+    name_problem("REFUND_500_USD"): "numeric-code",
+}
+
+
+class Trust(Enum):
+    """How sure it is that a text at some place is meant as a reason code."""
+
+    CERTAIN = auto()
+    """The place can hold nothing else: an argument of demur, a key of a policy."""
+    NAMED = auto()
+    """A variable or key called `reason_code`: codes and sentences are judged."""
+    LIKELY = auto()
+    """Something called `codes`: only what has the form of a code is judged."""
+
+
+class Place(NamedTuple):
+    """Where a code stands: how sure that is, and whether the code is emitted or looked up."""
+
+    trust: Trust
+    emits: bool = True
+
+    def expects(self, text: str) -> bool:
+        """Return whether `text` is meant as a code here."""
+        if self.trust is Trust.CERTAIN or (is_code(text) and "_" in local_name(text)):
+            return True
+        if self.trust is Trust.NAMED and _RULE_OF_PROBLEM.get(name_problem(text)) == "prose-code":
+            return True
+        return bool(_PLACEHOLDER.search(text) and _FRAGMENT.search(text))
+
+    def expects_built(self, constants: str) -> bool:
+        """Return whether a text built at run time around `constants` is meant as a code here."""
+        return self.trust is not Trust.LIKELY or _FRAGMENT.search(constants) is not None
+
+
+class Remark(NamedTuple):
+    """What is wrong with a text, by which rule, and what helps."""
+
+    rule: str
+    message: str
+    help: str
+
+
+class Sighting(NamedTuple):
+    """A remark and its place in a file; lines and columns count from 1."""
+
+    line: int
+    column: int
+    rule: str
+    message: str
+    help: str
+    last_line: int
+
+
+def unreadable(problem: str, line: int = 1, column: int = 1) -> Sighting:
+    """Return the sighting of a file that cannot be read, at the place where reading failed."""
+    rule = RULES["unreadable"]
+    return Sighting(line, column, rule.id, _cut(problem, _LONGEST_PROBLEM), rule.help, line)
+
+
+def shown(text: str) -> str:
+    """Return `text` in backticks, cut to one short line."""
+    return f"`{_cut(text, _LONGEST_SHOWN)}`"
+
+
+def _cut(text: str, longest: int) -> str:
+    return one_line(text if len(text) <= longest else f"{text[: longest - 3]}...")
+
+
+def judge(text: str, place: Place, registry: Registry) -> Iterator[Remark]:
+    """Yield what is wrong with `text` as the code at `place`."""
+    entry = registry.get(text)
+    if entry is not None:
+        if place.emits:
+            yield from _registered(entry, registry)
+    elif place.expects(text):
+        yield _unregistered(text, registry)
+
+
+def _registered(entry: Entry, registry: Registry) -> Iterator[Remark]:
+    if entry.deprecated:
+        rule = RULES["deprecated-code"]
+        advice = f"use `{entry.replacement}`" if entry.replacement else rule.help
+        yield Remark(
+            rule.id, f"`{entry.code}` is deprecated since {entry.deprecated_since}", advice
+        )
+    narrower = [child.code for child in registry.children(entry.code) if not child.deprecated]
+    if len(narrower) >= _FEWEST_CHILDREN:
+        some = ", ".join(f"`{code}`" for code in narrower[:_FEWEST_CHILDREN])
+        message = f"`{entry.code}` is a fallback for {len(narrower)} narrower codes"
+        advice = f"{RULES['broad-code'].help}, such as {some}"
+        yield Remark("broad-code", message, advice)
+
+
+def _unregistered(text: str, registry: Registry) -> Remark:
+    problem = name_problem(text)
+    rule = RULES[_rule_of(text, problem)]
+    if rule.id == "unregistered-code":
+        message = f"unknown reason code {shown(text)}"
+    elif rule.id == "raw-refusal-string":
+        message = f"a refusal line is not a code: {shown(text)}"
+    elif rule.id == "dynamic-code":
+        message = f"a code must not hold a value: {shown(text)}"
+    else:
+        message = f"{problem}: {shown(text)}"
+    hint = _suggestion(text, registry)
+    return Remark(rule.id, message, f"{hint} {rule.help}" if hint else rule.help)
+
+
+def _rule_of(text: str, problem: str | None) -> str:
+    if text.lstrip().startswith(MARK):
+        return "raw-refusal-string"
+    if _PLACEHOLDER.search(text):
+        return "dynamic-code"
+    rule = _RULE_OF_PROBLEM.get(problem, "unregistered-code")
+    measured = rule == "numeric-code" and _MEASURED.search(local_name(text))
+    return "dynamic-code" if measured else rule
+
+
+def _suggestion(text: str, registry: Registry) -> str | None:
+    hint = did_you_mean(text, (entry.code for entry in registry if not entry.deprecated))
+    if hint is None and (meant := registry.code_of_phrase(text)):
+        return f"did you mean `{meant}`?"
+    return hint

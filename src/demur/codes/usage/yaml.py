@@ -1,0 +1,138 @@
+"""Find misused reason codes in a YAML file, such as a policy, by where they stand in it.
+
+Nodes are composed, never constructed: no tag is acted on, and every value
+keeps its line and column.
+"""
+
+import bisect
+import re
+from collections.abc import Iterator
+
+import yaml
+
+from demur.codes.registry import Registry
+from demur.codes.usage.comments import MARKER, Comment, apply_comments
+from demur.codes.usage.rules import RULES, Place, Remark, Sighting, Trust, judge, shown, unreadable
+
+__all__ = ["CODE_KEYS", "read_yaml"]
+
+CODE_KEYS = frozenset({"default_reason_code", "reason_code", "reason_codes"})
+
+_PLACE = Place(Trust.CERTAIN)
+_BLOCKS = frozenset({"|", ">"})
+_NULL = "tag:yaml.org,2002:null"
+# PyYAML counts lines by these, so a comment must be counted the same way.
+_LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_HASH = re.compile(r"(?<!\S)#")
+
+
+def read_yaml(source: bytes, registry: Registry) -> list[Sighting]:
+    """Return what is wrong with the codes in a YAML file; a broken file is a sighting too."""
+    try:
+        text = source.decode("utf-8-sig")
+        roots = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+        comments = list(_comments(text))
+    except UnicodeDecodeError as error:
+        before = bytes(error.object[: error.start]).decode().split("\n")
+        return [unreadable("not utf-8 text", len(before), len(before[-1]) + 1)]
+    except yaml.MarkedYAMLError as error:
+        return [_marked(error)]
+    except yaml.reader.ReaderError as error:
+        place = _position(_line_starts(text), error.position)
+        return [unreadable(f"not YAML: {error.reason}", *place)]
+    except RecursionError:
+        return [unreadable("not YAML: nested too deep")]
+    except (OverflowError, ValueError) as error:
+        # PyYAML lets a number or an escape that is out of range through as it is.
+        return [unreadable(f"not YAML: {error}")]
+    found = (sighting for root in roots for sighting in _document(root, registry))
+    return list(apply_comments(found, comments))
+
+
+def _marked(error: yaml.MarkedYAMLError) -> Sighting:
+    mark = error.problem_mark or error.context_mark
+    place = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
+    return unreadable(f"not YAML: {error.problem or error.context}", *place)
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *(found.end() for found in _LINE_END.finditer(text))]
+
+
+def _position(starts: list[int], index: int) -> tuple[int, int]:
+    line = bisect.bisect_right(starts, index)
+    return line, index - starts[line - 1] + 1
+
+
+def _document(root: yaml.Node, registry: Registry) -> Iterator[Sighting]:
+    # An anchor may be named often, and even inside itself: each node is looked at once.
+    waiting = [root]
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            yield from _mapping(node, registry)
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+
+
+def _mapping(node: yaml.MappingNode, registry: Registry) -> Iterator[Sighting]:
+    lines: dict[tuple[str, str], int] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        name = (key.tag, key.value)
+        if name in lines:
+            message = f"the key {shown(key.value)} stands twice: also in line {lines[name]}"
+            yield _at(key, Remark("duplicate-key", message, RULES["duplicate-key"].help))
+        lines.setdefault(name, key.start_mark.line + 1)
+        if key.value in CODE_KEYS:
+            for item in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                yield from _code(item, registry)
+
+
+def _code(node: yaml.Node, registry: Registry) -> Iterator[Sighting]:
+    # `NO` and `42` are read as they are written: in this place they were meant as codes.
+    if isinstance(node, yaml.ScalarNode) and node.tag != _NULL:
+        for remark in judge(node.value, _PLACE, registry):
+            yield _at(node, remark)
+
+
+def _at(node: yaml.ScalarNode, remark: Remark) -> Sighting:
+    line, column = node.start_mark.line + 1, node.start_mark.column + 1
+    # A block ends where the next thing begins; only its first line can carry a comment.
+    last = line if node.style in _BLOCKS else node.end_mark.line + 1
+    return Sighting(line, column, remark.rule, remark.message, remark.help, last)
+
+
+def _comments(text: str) -> Iterator[Comment]:
+    """Yield the comments of a readable text: a hash after a space, outside every scalar."""
+    if MARKER not in text:
+        return
+    scalars = [
+        (_content_start(text, token), token.end_mark.index)
+        for token in yaml.scan(text, Loader=yaml.SafeLoader)
+        if isinstance(token, yaml.ScalarToken)
+    ]
+    lines = _line_starts(text)
+    done = 0
+    for found in _HASH.finditer(text):
+        start = found.start()
+        before = bisect.bisect_right(scalars, (start, len(text)))
+        inside = before > 0 and start < scalars[before - 1][1]
+        if start >= done and not inside:
+            line_end = _LINE_END.search(text, start)
+            done = line_end.start() if line_end else len(text)
+            yield Comment(*_position(lines, start), text[start:done])
+
+
+def _content_start(text: str, token: yaml.ScalarToken) -> int:
+    """Return where the text of a scalar begins; a block has a line before it that may comment."""
+    start: int = token.start_mark.index
+    if token.style in _BLOCKS and (line_end := _LINE_END.search(text, start)):
+        return line_end.end()
+    return start

@@ -1,0 +1,201 @@
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from demur.codes.document import Document, read_document
+from demur.codes.registry import CORE_PATH, Registry
+from demur.codes.usage.python import read_python
+from demur.codes.usage.rules import RULES, Level, Place, Remark, Trust, judge, shown, unreadable
+
+CERTAIN = Place(Trust.CERTAIN)
+NAMED = Place(Trust.NAMED)
+LIKELY = Place(Trust.LIKELY)
+
+
+def rules(text: str, place: Place, registry: Registry) -> list[str]:
+    return [remark.rule for remark in judge(text, place, registry)]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("RCE_RISC", "unregistered-code"),
+        ("rce_risk", "unregistered-code"),
+        ("", "unregistered-code"),
+        ("acme.com/KYC_EXPIRED", "unregistered-code"),
+        ("HIGH_RISK", "metric-code"),
+        ("MEDIUM_CONFIDENCE", "metric-code"),
+        ("REFUND_500_USD", "numeric-code"),
+        ("REFUND_OVER_500", "numeric-code"),
+        ("CHARGEBACK_RISK_87_PERCENT", "dynamic-code"),
+        ("CHARGEBACK_RISK_87PCT", "dynamic-code"),
+        ("FRAUD_SCORE_87", "dynamic-code"),
+        ("CHARGEBACK_{score}", "dynamic-code"),
+        ("CHARGEBACK_%d", "dynamic-code"),
+        ("{{ .Values.code }}", "dynamic-code"),
+        ("User might be dangerous", "prose-code"),
+        ("50% of users refuse", "prose-code"),
+        ("REFUSED: RCE_RISK: x", "raw-refusal-string"),
+    ],
+)
+def test_a_text_that_is_no_code_falls_under_one_rule(text: str, rule: str, core: Registry) -> None:
+    assert rules(text, CERTAIN, core) == [rule]
+
+
+@pytest.mark.parametrize("text", ["RCE_RISK", "FRAUD_MODEL_HIGH_RISK", "UNGROUNDED"])
+def test_a_registered_code_is_quiet_everywhere(text: str, core: Registry) -> None:
+    assert [rules(text, place, core) for place in (CERTAIN, NAMED, LIKELY)] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("FOO_BAR", (NAMED, LIKELY)),
+        ("acme.com/FOO_BAR", (NAMED, LIKELY)),
+        ("CHARGEBACK_{score}", (NAMED, LIKELY)),
+        ("a sentence", (NAMED,)),
+        ("FOO", ()),
+        ("R01", ()),
+        ("insufficient_funds", ()),
+        ("{}", ()),
+        ("", ()),
+    ],
+)
+def test_away_from_demur_only_what_looks_like_a_code_is_judged(
+    text: str, expected: tuple[Place, ...], core: Registry
+) -> None:
+    assert tuple(place for place in (NAMED, LIKELY) if rules(text, place, core)) == expected
+
+
+def test_a_text_built_around_ordinary_words_is_no_code_where_that_is_only_likely() -> None:
+    assert LIKELY.expects_built("RISK_ _HIGH")
+    assert not LIKELY.expects_built("page 1")
+    assert NAMED.expects_built("page 1")
+
+
+def test_a_mistyped_code_gets_the_one_that_was_meant(core: Registry) -> None:
+    [remark] = judge("DESTRUCTIVE_ACTON", CERTAIN, core)
+
+    assert remark.message == "unknown reason code `DESTRUCTIVE_ACTON`"
+    assert remark.help.startswith("did you mean `DESTRUCTIVE_ACTION`?")
+
+
+def test_a_sentence_that_was_once_logged_gets_the_code_it_means(core: Registry) -> None:
+    [remark] = judge("sorry, blocked by policy", CERTAIN, core)
+
+    assert remark.help.startswith("did you mean `POLICY_VIOLATION`?")
+
+
+def test_a_deprecated_code_is_never_suggested(core: Registry) -> None:
+    [remark] = judge("OLD_FRAUD_BLOCKS", CERTAIN, core)
+
+    assert "OLD_FRAUD_BLOCK`" not in remark.help
+
+
+def test_a_deprecated_code_warns_with_its_replacement(core: Registry) -> None:
+    assert list(judge("OLD_FRAUD_BLOCK", NAMED, core)) == [
+        Remark(
+            "deprecated-code",
+            "`OLD_FRAUD_BLOCK` is deprecated since 1.0.0",
+            "use `CHARGEBACK_RISK_BLOCK`",
+        )
+    ]
+
+
+def test_a_deprecated_code_without_a_replacement_still_warns(
+    acme: Callable[..., Document],
+) -> None:
+    row = {
+        "code": "acme.com/KYC_EXPIRED",
+        "stability": "deprecated",
+        "deprecated": True,
+        "deprecated_since": "1.0.0",
+    }
+    registry = Registry(read_document(CORE_PATH), [acme(row)])
+    [remark] = judge("acme.com/KYC_EXPIRED", CERTAIN, registry)
+
+    assert remark.rule == "deprecated-code"
+    assert remark.help == RULES["deprecated-code"].help
+
+
+def test_a_fallback_warns_and_names_a_few_of_its_children(core: Registry) -> None:
+    [remark] = judge("POLICY_VIOLATION", CERTAIN, core)
+    children = [entry.code for entry in core.children("POLICY_VIOLATION")]
+
+    assert remark.rule == "broad-code"
+    assert f"{len(children)} narrower codes" in remark.message
+    assert all(f"`{code}`" in remark.help for code in children[:3])
+    assert children[3] not in remark.help
+
+
+def test_a_parent_of_one_or_two_is_no_fallback(core: Registry) -> None:
+    assert len(core.children("APPROVAL_LIMIT_EXCEEDED")) == 2
+    assert rules("APPROVAL_LIMIT_EXCEEDED", CERTAIN, core) == []
+
+
+@pytest.mark.parametrize(("deprecated", "expected"), [(True, []), (False, ["broad-code"])])
+def test_a_deprecated_child_makes_no_fallback(
+    acme: Callable[..., Document], *, deprecated: bool, expected: list[str]
+) -> None:
+    row = {"code": "acme.com/TRAVEL_LIMIT", "parent": "APPROVAL_LIMIT_EXCEEDED"}
+    ended = {"stability": "deprecated", "deprecated": True, "deprecated_since": "1.0.0"}
+    registry = Registry(read_document(CORE_PATH), [acme({**row, **(ended if deprecated else {})})])
+
+    assert rules("APPROVAL_LIMIT_EXCEEDED", CERTAIN, registry) == expected
+
+
+@pytest.mark.parametrize("code", ["POLICY_VIOLATION", "OLD_FRAUD_BLOCK"])
+def test_a_code_that_is_only_looked_up_does_not_warn(code: str, core: Registry) -> None:
+    assert rules(code, Place(Trust.CERTAIN, emits=False), core) == []
+
+
+def test_an_organisations_code_is_known_with_its_registry(acme: Callable[..., Document]) -> None:
+    registry = Registry(read_document(CORE_PATH), [acme({"code": "acme.com/KYC_EXPIRED"})])
+
+    assert rules("acme.com/KYC_EXPIRED", CERTAIN, registry) == []
+    assert rules("acme.com/KYC_EXPIRD", CERTAIN, registry) == ["unregistered-code"]
+
+
+def test_rules_are_described_in_sentences_under_stable_names() -> None:
+    assert list(RULES) == sorted(RULES)
+    for rule in RULES.values():
+        assert rule.summary.endswith(".")
+        assert rule.help
+    warnings = {rule.id for rule in RULES.values() if rule.level is Level.WARNING}
+    assert warnings == {"broad-code", "deprecated-code"}
+
+
+def test_shown_text_is_short_and_printable() -> None:
+    assert shown("a\nb\ud800") == r"`a\nb\ud800`"
+    assert shown("x" * 61) == f"`{'x' * 57}...`"
+    assert shown("x" * 60) == f"`{'x' * 60}`"
+
+
+def test_an_unreadable_file_is_reported_at_its_first_character_by_default() -> None:
+    sighting = unreadable("a\nb")
+
+    assert (sighting.line, sighting.column, sighting.message) == (1, 1, r"a\nb")
+
+
+def documented() -> dict[str, tuple[str, str, str]]:
+    page = Path(__file__).parents[4] / "docs/how-to/lint-codes.md"
+    text = page.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+)` \| (.+) \| (.+) \| (.*) ?\|$", text, re.MULTILINE)
+    return {rule: (level, bad.strip(), good.strip()) for rule, level, bad, good in rows}
+
+
+def test_every_rule_is_documented_at_its_level() -> None:
+    levels = {rule: level for rule, (level, _, _) in documented().items()}
+
+    assert levels == {rule.id: rule.level.value for rule in RULES.values()}
+
+
+@pytest.mark.parametrize("rule", [rule for rule, row in documented().items() if "`" in row[1]])
+def test_the_page_shows_what_the_rule_finds(rule: str, core: Registry) -> None:
+    start = b"from demur import *\n"
+    _, *twins = documented()[rule]
+    found = [read_python(start + twin.strip("`").encode(), core) for twin in twins]
+
+    assert [[one.rule for one in sightings] for sightings in found] == [[rule], []]
