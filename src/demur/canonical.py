@@ -1,7 +1,7 @@
 """One byte form for one value: RFC 8785 canonical JSON, and its digest.
 
-`20` and `20.0` have the same bytes; NaN, infinities, integers beyond 2**53
-and lone surrogates have none and are refused.
+`20` and `20.0` have the same bytes; NaN, infinities, integers that a double
+cannot hold exactly (from 2**53) and lone surrogates have none and are refused.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ def canonical_bytes(value: object) -> bytes:
     try:
         # The library refuses unknown types itself, so `object` is safe to hand on.
         return rfc8785.dumps(value)  # type: ignore[arg-type]
-    except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
-            f"this value has no canonical JSON form: {error or type(error).__name__}",
-            help="use strings, finite numbers up to 2**53, booleans, null, lists and objects",
+            f"this value has no canonical JSON form: {error}",
+            help="use strings, finite numbers below 2**53, booleans, null, lists and objects",
         ) from error
 
 

@@ -4,6 +4,7 @@ The facts stay apart (`where`, `problem`, `help`), so that the command line,
 the service and a log can each render them in their own way.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 __all__ = [
@@ -16,7 +17,21 @@ __all__ = [
     "Problem",
     "RegistryError",
     "UnknownCodeError",
+    "one_line",
 ]
+
+
+def one_line(text: str) -> str:
+    """Return `text` with everything that is not printable escaped.
+
+    Messages quote what users wrote; a quoted line break or terminal sequence stays visible text.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
 
 
 class Problem(NamedTuple):
@@ -27,8 +42,8 @@ class Problem(NamedTuple):
     help: str | None = None
 
     def __str__(self) -> str:
-        text = f"{self.where}: {self.problem}" if self.where else self.problem
-        return f"{text}\n  help: {self.help}" if self.help else text
+        text = one_line(f"{self.where}: {self.problem}" if self.where else self.problem)
+        return f"{text}\n  help: {one_line(self.help)}" if self.help else text
 
 
 class DemurError(Exception):
@@ -78,8 +93,8 @@ class RegistryError(DemurError, ValueError):
     """A registry that breaks its rules; `problems` holds every one that was found."""
 
     @classmethod
-    def of(cls, problems: "list[Problem]") -> "RegistryError":
-        """Return one error that carries all `problems`, in the order they were found."""
+    def of(cls, problems: Sequence[Problem]) -> "RegistryError":
+        """Return one error that carries all `problems` (at least one), in the order given."""
         error = cls(problems[0].problem)
         error.problems = tuple(problems)
         return error

@@ -9,10 +9,13 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, cast
 
 from demur.cli.terminal import Paint
-from demur.errors import DemurError
+from demur.errors import DemurError, one_line
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
 
 __all__ = ["COMMANDS", "Command", "build_parser", "main"]
 
@@ -77,11 +80,9 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     for command in COMMANDS:
         group, _, leaf = command.name.rpartition(" ")
         place = groups[group] if group else top
-        chosen = words is None or tuple(words[: command.name.count(" ") + 1]) == tuple(
-            command.name.split()
-        )
         child = place.add_parser(leaf, help=command.summary, description=command.summary)
-        if chosen:
+        names = command.name.split()
+        if words is None or list(words[: len(names)]) == names:
             module = cast("CommandModule", import_module(command.module))
             module.configure(child)
             child.set_defaults(run=module.run)
@@ -92,30 +93,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = build_parser(words)
-    if not words:
+    args = parser.parse_args(words)
+    if "run" not in args:
         parser.print_help()
         return 2
-    args = parser.parse_args(words)
     try:
-        return cast("int", args.run(args))
+        status = cast("int", args.run(args))
+        # What is still buffered meets a closed pipe here, not after the last handler is gone.
+        sys.stdout.flush()
     except DemurError as error:
         return _report(error)
     except BrokenPipeError:
         # The reader went away, as `head` does: not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    return status
 
 
 def _report(error: DemurError) -> int:
     paint = Paint(sys.stderr)
     for problem in error.problems:
-        place = f"{problem.where}: " if problem.where else ""
-        print(f"{paint('error:', 'bold', 'red')} {place}{problem.problem}", file=sys.stderr)
+        text = f"{problem.where}: {problem.problem}" if problem.where else problem.problem
+        print(f"{paint('error:', 'bold', 'red')} {one_line(text)}", file=sys.stderr)
         if problem.help:
-            print(f"  {paint('help:', 'cyan')} {problem.help}", file=sys.stderr)
+            print(f"  {paint('help:', 'cyan')} {one_line(problem.help)}", file=sys.stderr)
     return 1
 
 
 def run() -> NoReturn:
     """Run the command line of this process and exit with its status."""
+    # A console that lacks a character shows its escape; a log tool does not die of an accent.
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
     sys.exit(main())

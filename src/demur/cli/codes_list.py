@@ -13,11 +13,15 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "--class", dest="refusal_class", choices=list(RefusalClass), help="only this refusal class"
+    # Plain strings: argparse shows the choices by `repr` where one is wrong.
+    classes, surfaces, severities = (
+        [str(word) for word in words] for words in (RefusalClass, Surface, Severity)
     )
-    parser.add_argument("--surface", choices=list(Surface), help="only codes seen there")
-    parser.add_argument("--severity", choices=list(Severity), help="only this severity")
+    parser.add_argument(
+        "--class", dest="refusal_class", choices=classes, help="only this refusal class"
+    )
+    parser.add_argument("--surface", choices=surfaces, help="only codes seen there")
+    parser.add_argument("--severity", choices=severities, help="only this severity")
     parser.add_argument("--family", help="only this family, e.g. guard, content, runtime")
     parser.add_argument("--json", action="store_true", help="whole entries as JSON")
 

@@ -19,6 +19,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the line."""
-    detail = sys.stdin.read().rstrip("\n") if args.detail == "-" else args.detail
+    detail = _standard_input() if args.detail == "-" else args.detail
     print(format_refusal(args.code, detail, registry=default_registry()))
     return 0
+
+
+def _standard_input() -> str:
+    # What is not UTF-8 survives as lone surrogates, as it does in an argument.
+    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape").rstrip("\r\n")

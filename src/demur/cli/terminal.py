@@ -30,7 +30,7 @@ class Paint:
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        target = stream or sys.stdout
+        target = sys.stdout if stream is None else stream
         if os.environ.get("NO_COLOR"):
             self._on = False
         else:

@@ -29,8 +29,11 @@ def default_registry(environment: Mapping[str, str] | None = None) -> Registry:
     Raises:
         RegistryError: A registry that was named cannot be read or breaks a rule.
     """
-    paths = (os.environ if environment is None else environment).get(ENVIRONMENT_VARIABLE, "")
-    return _load(paths)
+    return _load(_paths(os.environ if environment is None else environment))
+
+
+def _paths(environment: Mapping[str, str]) -> str:
+    return environment.get(ENVIRONMENT_VARIABLE, "")
 
 
 @cache
@@ -62,17 +65,18 @@ def _from_entry_point(point: "EntryPoint") -> Document:
 
 
 def registry_or_core() -> Registry:
-    """Return the default registry, or the core with a warning if that one is broken.
+    """Return the default registry, or the core with one warning if that one is broken.
 
     Reading a log line must not fail because a registry file elsewhere is wrong.
     """
-    try:
-        return default_registry()
-    except RegistryError as error:
-        warnings.warn(f"using the core reason codes alone: {error}", RuntimeWarning, stacklevel=3)
-        return _core()
+    return _load_or_core(_paths(os.environ))
 
 
+# Remembered in both cases: a log has many lines, and each would read the broken file again.
 @cache
-def _core() -> Registry:
-    return Registry.load()
+def _load_or_core(paths: str) -> Registry:
+    try:
+        return _load(paths)
+    except RegistryError as error:
+        warnings.warn(f"using the core reason codes alone: {error}", RuntimeWarning, stacklevel=4)
+        return Registry.load()

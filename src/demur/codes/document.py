@@ -45,14 +45,14 @@ class Document(NamedTuple):
 _CODE_KEY = re.compile(r'"code"\s*:\s*"([^"\\\n]*)"')
 
 
-def _lines_of_codes(text: str) -> dict[str, int]:
-    """Return the line of each entry's `code`, so that an error can name it."""
-    lines: dict[str, int] = {}
+def _lines_of_codes(text: str) -> dict[str, list[int]]:
+    """Return the lines on which each `code` is written, so that an error can name them."""
+    lines: dict[str, list[int]] = {}
     line, position = 1, 0
     for found in _CODE_KEY.finditer(text):
         line += text.count("\n", position, found.start())
         position = found.start()
-        lines.setdefault(found[1], line)
+        lines.setdefault(found[1], []).append(line)
     return lines
 
 
@@ -68,9 +68,9 @@ class _Reader:
         self.problems.append(Problem(place, problem, help_text))
 
     def place_of(self, code: str) -> str:
-        """Return `file:line: code` of an entry, without the line where it cannot be told."""
-        line = self.lines.get(code)
-        return f"{self.where}: {code}" if line is None else f"{self.where}:{line}: {code}"
+        """Return `file:line: code` of the next entry of `code`, without a line that is unknown."""
+        lines = self.lines.get(code)
+        return f"{self.where}:{lines.pop(0)}: {code}" if lines else f"{self.where}: {code}"
 
     def check(self, place: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields that are well formed, as values; report the others."""
@@ -94,30 +94,27 @@ def read_document(source: Path | str, text: str | None = None) -> Document:
         RegistryError: The file cannot be read, or a field is not what it must be.
     """
     where = str(source)
-    raw = _load(where, _read(where) if text is None else text)
-    reader = _Reader(where, raw.text)
-    document = _document(reader, raw.value)
+    if text is None:
+        text = _read(where)
+    reader = _Reader(where, text)
+    document = _document(reader, _load(where, text))
     if reader.problems:
         raise RegistryError.of(reader.problems)
     return document
 
 
-class _Raw(NamedTuple):
-    text: str
-    value: Any
-
-
 def _read(where: str) -> str:
     try:
         return Path(where).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise RegistryError(
-            f"cannot read the registry: {str(reason).lower()}", where=where
-        ) from error
+    except UnicodeDecodeError as error:
+        raise RegistryError("cannot read the registry: not UTF-8 text", where=where) from error
+    # A path that holds a NUL or a lone surrogate is a ValueError, not an OSError.
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise RegistryError(f"cannot read the registry: {reason}", where=where) from error
 
 
-def _load(where: str, text: str) -> _Raw:
+def _load(where: str, text: str) -> object:
     def unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         for key, value in pairs:
@@ -128,12 +125,17 @@ def _load(where: str, text: str) -> _Raw:
         return fields
 
     try:
-        return _Raw(text, json.loads(text, object_pairs_hook=unique))
+        return json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         place = f"{where}:{error.lineno}:{error.colno}"
         raise RegistryError(f"not JSON: {error.msg.lower()}", where=place) from error
     except RecursionError as error:
         raise RegistryError("not a registry: nested too deep", where=where) from error
+    except RegistryError:
+        raise
+    # The one thing left that Python will not read.
+    except ValueError as error:
+        raise RegistryError("not a registry: a number has too many digits", where=where) from error
 
 
 def _document(reader: _Reader, raw: object) -> Document:
@@ -154,7 +156,8 @@ def _document(reader: _Reader, raw: object) -> Document:
     head = _head(reader, raw)
     codes = raw.get("codes")
     if not isinstance(codes, list):
-        raise RegistryError("`codes` must be a list of entries", where=f"{where}: codes")
+        reader.report(f"{where}: codes", f"must be a list of entries, not {show(codes)}")
+        codes = []
     rows = tuple(
         row for index, item in enumerate(codes) if (row := _row(reader, index, item)) is not None
     )

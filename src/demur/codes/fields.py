@@ -22,7 +22,8 @@ from demur.codes.vocabulary import (
 
 __all__ = ["ENTRY_FIELDS", "FILE_FIELDS", "FieldError", "show"]
 
-_VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)\Z")
+# Nine digits are plenty, and `int` refuses thousands.
+_VERSION = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.(?:0|[1-9][0-9]{0,8})){2}\Z")
 
 
 class FieldError(Exception):

@@ -2,8 +2,9 @@
 
 One line holds at most one refusal. The first marker that stands at a word
 boundary and is followed by a well-formed code owns the rest of its line, so a
-refusal quoted in a detail is not counted again. A line that carries the marker
-at all is never read by its legacy phrases.
+refusal quoted in a detail is not counted again. A line that starts with the marker
+is read as `parse_refusal` reads it, and a line that carries the marker at all is
+never read by its legacy phrases.
 """
 
 import re
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from demur.codes.default import registry_or_core
-from demur.codes.line import PREFIX, restore
+from demur.codes.line import MARK, PREFIX, restore
 from demur.codes.names import is_code
 from demur.codes.registry import Registry
 from demur.errors import InputTypeError
@@ -19,7 +20,6 @@ from demur.errors import InputTypeError
 __all__ = ["FoundRefusal", "find_refusals"]
 
 _LINE = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
-_MARK = PREFIX.rstrip()
 _LONGEST_NAME = 253 + 1 + 63
 
 
@@ -33,8 +33,7 @@ class FoundRefusal(NamedTuple):
     legacy: bool
 
 
-class _Marker(NamedTuple):
-    start: int
+class _Claim(NamedTuple):
     name: str
     detail: str
 
@@ -43,37 +42,39 @@ def find_refusals(text: str, *, registry: Registry | None = None) -> list[FoundR
     """Return the refusals in `text`, at most one a line, in order. No string raises."""
     if not isinstance(text, str):
         raise InputTypeError.expected("a text", "a string", text)
-    known = registry or registry_or_core()
+    known = registry_or_core() if registry is None else registry
     found = (_in_line(line[0], line.start(), known) for line in _LINE.finditer(text))
     return [refusal for refusal in found if refusal is not None]
 
 
 def _in_line(line: str, offset: int, registry: Registry) -> FoundRefusal | None:
-    marks = list(_marks(line))
     end = offset + len(line)
-    for start in marks:
-        marker = _marker(line, start)
-        if marker is not None:
-            entry = registry.get(marker.name)
+    start = -1
+    for start in _marks(line):
+        claim = _claim(line, start)
+        if claim is not None:
+            entry = registry.get(claim.name)
             if entry is None:
                 return None
-            return FoundRefusal(entry.code, marker.detail, offset + start, end, legacy=False)
-    code = None if marks else registry.code_of_phrase(line)
+            return FoundRefusal(entry.code, claim.detail, offset + start, end, legacy=False)
+        if start == 0:
+            return None
+    code = registry.code_of_phrase(line) if start < 0 else None
     return None if code is None else FoundRefusal(code, line, offset, end, legacy=True)
 
 
 def _marks(line: str) -> Iterator[int]:
     """Yield where `REFUSED:` stands as a word of its own."""
-    start = line.find(_MARK)
+    start = line.find(MARK)
     while start >= 0:
         before = line[start - 1] if start else " "
         if not (before.isalnum() or before == "_"):
             yield start
-        start = line.find(_MARK, start + 1)
+        start = line.find(MARK, start + 1)
 
 
-def _marker(line: str, start: int) -> _Marker | None:
-    """Return the marker at `start` if a well-formed code follows it, known or not."""
+def _claim(line: str, start: int) -> _Claim | None:
+    """Return what the marker at `start` says if a well-formed code follows it, known or not."""
     begin = start + len(PREFIX)
     if line[start:begin] != PREFIX:
         return None
@@ -82,4 +83,4 @@ def _marker(line: str, start: int) -> _Marker | None:
     name = line[begin : begin + _LONGEST_NAME + 1] if colon < 0 else line[begin:colon]
     if not is_code(name) or (colon >= 0 and line[colon + 1 : colon + 2] not in {"", " "}):
         return None
-    return _Marker(start, name, "" if colon < 0 else restore(line[colon + 2 :]))
+    return _Claim(name, "" if colon < 0 else restore(line[colon + 2 :]))

@@ -1,7 +1,7 @@
-"""The refusal line: `REFUSED: CODE: detail`, written and read.
+r"""The refusal line: `REFUSED: CODE: detail`, written and read.
 
 A detail is one line. What would end a line, start a new one or cannot be
-encoded is written as `\\uXXXX` and restored on the way in; a backslash is doubled
+encoded is written as `\uXXXX` and restored on the way in; a backslash is doubled
 only where it stands before such an escape, so paths and other tools' escapes
 stay as they are.
 """
@@ -14,19 +14,35 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.errors import InputTypeError
 
-__all__ = ["KNOWN_CODES", "PREFIX", "ParsedRefusal", "format_refusal", "parse_refusal", "restore"]
+__all__ = [
+    "KNOWN_CODES",
+    "MARK",
+    "PREFIX",
+    "ParsedRefusal",
+    "format_refusal",
+    "parse_refusal",
+    "restore",
+]
 
-PREFIX = "REFUSED: "
 MARK = "REFUSED:"
+PREFIX = f"{MARK} "
 KNOWN_CODES: frozenset[ReasonCode] = frozenset(ReasonCode)
 
+
+def _head(code: str) -> str:
+    return f"{PREFIX}{code}: "
+
+
 _CORE: dict[str, str] = {str(code): code for code in ReasonCode}
+_HEADS: dict[str, str] = {str(code): _head(code) for code in ReasonCode}
 
 # Controls (C0, DEL, C1), the two Unicode line separators and lone surrogates.
 _UNSAFE = "\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff"
 _TAIL = r"u(?:00[01][0-9a-f]|007f|00[89][0-9a-f]|202[89]|d[89a-f][0-9a-f]{2})"
-_TO_ESCAPE = re.compile(rf"(\\*)(?:([{_UNSAFE}])|(?={_TAIL}))")
-_TO_RESTORE = re.compile(rf"(\\+)({_TAIL})")
+# A match takes a whole run of backslashes or none of it: trying its parts would be quadratic.
+_RUN = r"(?<!\\)\\++"
+_TO_ESCAPE = re.compile(rf"{_RUN}(?=[{_UNSAFE}]|{_TAIL})|[{_UNSAFE}]")
+_TO_RESTORE = re.compile(rf"({_RUN})({_TAIL})")
 _LINE_BREAK = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _NEWLINE_AT_END = re.compile(r"(?:\r\n|[\n\r])\Z")
 
@@ -44,21 +60,24 @@ def format_refusal(code: str, detail: str = "", *, registry: Registry | None = N
     Raises:
         UnknownCodeError: The code is not registered; a guard must not invent one.
     """
-    if code.__class__ is not ReasonCode and code not in _CORE:
-        code = (registry or default_registry())[code].code
     try:
-        # A printable text holds nothing to escape, unless it looks escaped already.
-        if detail.isprintable() and "\\u" not in detail:
-            return f"REFUSED: {code}: {detail}"
-    except AttributeError:
-        raise InputTypeError.expected("a detail", "a string", detail) from None
-    return f"REFUSED: {code}: {_TO_ESCAPE.sub(_escape, detail)}"
+        head = _HEADS[code]
+    except (KeyError, TypeError):
+        head = None
+    if head is None:
+        head = _head((default_registry() if registry is None else registry)[code].code)
+    if not isinstance(detail, str):
+        raise InputTypeError.expected("a detail", "a string", detail)
+    # A printable text holds nothing to escape, unless it looks escaped already.
+    if not detail.isprintable() or "\\u" in detail:
+        detail = _TO_ESCAPE.sub(_escape, detail)
+    # Joined, not formatted: a detail may be a string enum, which formats as its name.
+    return head + detail
 
 
 def _escape(found: re.Match[str]) -> str:
-    backslashes, unsafe = found.groups()
-    escape = "" if unsafe is None else f"\\u{ord(unsafe):04x}"
-    return f"{backslashes}{backslashes}{escape}"
+    text = found[0]
+    return text + text if text[0] == "\\" else f"\\u{ord(text):04x}"
 
 
 def restore(detail: str) -> str:
@@ -91,7 +110,7 @@ def parse_refusal(text: str, *, registry: Registry | None = None) -> ParsedRefus
         return _parse_canonical(text, registry)
     if text.lstrip()[: len(MARK)] == MARK:
         return None
-    code = (registry or registry_or_core()).code_of_phrase(text)
+    code = (registry_or_core() if registry is None else registry).code_of_phrase(text)
     return None if code is None else ParsedRefusal(_CORE.get(code, code), text)
 
 
@@ -99,15 +118,13 @@ def _parse_canonical(text: str, registry: Registry | None) -> ParsedRefusal | No
     text = _NEWLINE_AT_END.sub("", text)
     if _LINE_BREAK.search(text):
         return None
-    name, colon, detail = text[len(PREFIX) :].partition(":")
-    if colon and detail:
-        if detail[0] != " ":
-            return None
-        detail = restore(detail[1:])
+    name, _, detail = text[len(PREFIX) :].partition(":")
+    if detail and detail[0] != " ":
+        return None
     code = _CORE.get(name) or _known(name, registry)
-    return None if code is None else ParsedRefusal(code, detail)
+    return None if code is None else ParsedRefusal(code, restore(detail[1:]))
 
 
 def _known(name: str, registry: Registry | None) -> str | None:
-    entry = (registry or registry_or_core()).get(name)
+    entry = (registry_or_core() if registry is None else registry).get(name)
     return None if entry is None else entry.code

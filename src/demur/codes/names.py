@@ -14,10 +14,11 @@ _NUMBER = re.compile(r"\d+(?:USD|EUR|GBP|PCT|PERCENT)?\Z")
 _MAX_LOCAL = 63
 _MAX_DOMAIN = 253
 
-# INVARIANT: a name made of measure words alone is never a code, whatever their order.
-_LEVELS = frozenset({"HIGH", "MEDIUM", "LOW", "CRITICAL", "ELEVATED", "MODERATE", "SEVERE"})
 _MEASURES = frozenset(
-    {"RISK", "CONFIDENCE", "SCORE", "LEVEL", "SEVERITY", "PROBABILITY", "THREAT", "PRIORITY"}
+    {
+        *("HIGH", "MEDIUM", "LOW", "CRITICAL", "ELEVATED", "MODERATE", "SEVERE"),
+        *("RISK", "CONFIDENCE", "SCORE", "LEVEL", "SEVERITY", "PROBABILITY", "THREAT", "PRIORITY"),
+    }
 )
 
 
@@ -45,9 +46,10 @@ def name_problem(code: str) -> str | None:
         if " " in code.strip():
             return "natural language is not a code"
         return "a code is `[A-Z][A-Z0-9_]*[A-Z0-9]`, at most 63 characters, after `domain/` if any"
-    words = local_name(code).split("_")
+    words = [word for word in local_name(code).split("_") if word]
     if any(_NUMBER.match(word) for word in words):
         return "a number in a code makes one code per value"
-    if _LEVELS.intersection(words) and _LEVELS.union(_MEASURES).issuperset(words):
-        return "a level is a measurement, not a reason"
+    # INVARIANT: a name made of measure words alone is never a code, whatever their order.
+    if _MEASURES.issuperset(words):
+        return "a measurement is not a reason"
     return None

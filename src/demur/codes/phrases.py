@@ -20,14 +20,14 @@ class _Phrase(NamedTuple):
 
 
 class PhraseIndex:
-    """Which code a text means by its legacy phrases. Immutable; safe to share."""
+    """Which code a text means by its casefolded legacy phrases. Immutable; safe to share."""
 
     __slots__ = ("_groups",)
 
     def __init__(self, phrases: Mapping[str, str]) -> None:
         # INVARIANT: the longest phrase wins, ties by code name.
         ordered = sorted(phrases.items(), key=lambda item: (-len(item[0]), item[1], item[0]))
-        ranked = [_Phrase(rank, text.casefold(), code) for rank, (text, code) in enumerate(ordered)]
+        ranked = [_Phrase(rank, text, code) for rank, (text, code) in enumerate(ordered)]
         self._groups = tuple(_cover(ranked))
 
     def find(self, text: str) -> str | None:

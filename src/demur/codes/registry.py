@@ -1,5 +1,6 @@
 """All reason codes that are known together: the core and what organisations added."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, Self
 
 from demur.codes.document import SCHEMA_VERSION, Document, Row, read_document
 from demur.codes.entry import Entry, Examples
+from demur.codes.names import local_name
 from demur.codes.phrases import PhraseIndex
 from demur.codes.rules import check_document, check_entry, check_phrase, check_row
 from demur.codes.suggest import did_you_mean
@@ -101,16 +103,16 @@ class Registry:
 
 
 def _distinct(documents: Iterable[Document]) -> list[Document]:
-    """Return the documents in one order, a document that was named twice only once."""
-    by_content = {
-        repr((document.domain or "", document._replace(where="", rows=()), _content(document))): document
-        for document in documents
-    }
+    """Return the documents by domain and content, one that was named twice only once."""
+    by_content = {_content(document): document for document in documents}
     return [by_content[content] for content in sorted(by_content)]
 
 
-def _content(document: Document) -> list[list[tuple[str, Any]]]:
-    return sorted(sorted(row.fields.items()) for row in document.rows)
+def _content(document: Document) -> str:
+    """Return what the file says, whatever its name and the order of its entries and keys."""
+    rows = sorted(json.dumps(row.fields, sort_keys=True) for row in document.rows)
+    head = (document.domain, document.version, document.min_core, document.phrases)
+    return json.dumps([*head, rows], sort_keys=True)
 
 
 class _Build:
@@ -130,30 +132,27 @@ class _Build:
             self.problems += check_entry(entry, self._places[code], self.entries)
 
     def _add_core(self, core: Document) -> None:
-        self.problems += check_document(core, None)
         for row in core.rows:
             missing = [name for name in Entry._fields if name not in row.fields]
-            if missing:
-                self.problems.append(Problem(row.where, f"a core code needs `{missing[0]}`"))
-            else:
+            self.problems += [Problem(row.where, f"a core code needs `{name}`") for name in missing]
+            if not missing:
                 self._add(row, dict(row.fields))
         self._add_phrases(core.phrases, core)
 
     def _add_organisation(
         self, document: Document, core: Document, core_entries: Mapping[str, Entry]
     ) -> None:
-        problems = list(check_document(document, core.version))
-        domain = document.domain or ""
-        if domain in self.versions and domain:
-            problem = f"`{domain}` is loaded twice, with different contents"
-            problems.append(Problem(f"{document.where}: domain", problem))
-        self.versions[domain] = document.version
+        self.problems += check_document(document, core.version)
+        if document.domain is not None:
+            if document.domain in self.versions:
+                problem = f"`{document.domain}` is loaded twice, with different contents"
+                self.problems.append(Problem(f"{document.where}: domain", problem))
+            self.versions[document.domain] = document.version
         for row in document.rows:
-            wrong = list(check_row(row, document, core_entries))
-            problems += wrong
-            if not wrong:
-                self._add(row, inherit(row, core_entries[row.fields["parent"]]))
-        self.problems += problems
+            self.problems += check_row(row, document, core_entries)
+            parent = core_entries.get(row.fields.get("parent", ""))
+            if parent is not None and row.code not in core_entries:
+                self._add(row, inherit(row, parent))
         self._add_phrases(document.phrases, document)
 
     def _add(self, row: Row, fields: dict[str, Any]) -> None:
@@ -184,7 +183,7 @@ class _Build:
 def inherit(row: Row, parent: Entry) -> dict[str, Any]:
     """Return an organisation's row complete: what it does not say, its parent says for it."""
     own: dict[str, Any] = {
-        "title": row.code.rpartition("/")[2].replace("_", " ").capitalize(),
+        "title": local_name(row.code).replace("_", " ").capitalize(),
         "stability": Stability.STABLE,
         "deprecated": False,
         "deprecated_since": None,
@@ -194,4 +193,8 @@ def inherit(row: Row, parent: Entry) -> dict[str, Any]:
         "xref": {},
         "examples": {},
     }
-    return {**parent._asdict(), **own, **row.fields}
+    complete = {**parent._asdict(), **own, **row.fields}
+    # What lifts the parent does not lift a child of another class.
+    if "grants" not in row.fields and complete["refusal_class"] is not parent.refusal_class:
+        complete["grants"] = ()
+    return complete

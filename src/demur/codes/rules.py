@@ -29,10 +29,8 @@ _LIFTING_ADVICE = frozenset(
 )
 
 
-def check_document(document: Document, core_version: str | None) -> Iterator[Problem]:
-    """Yield what is wrong with the file as a whole. The core has no `core_version` above it."""
-    if core_version is None:
-        return
+def check_document(document: Document, core_version: str) -> Iterator[Problem]:
+    """Yield what is wrong with an organisation's file as a whole."""
     where = f"{document.where}: domain"
     if document.domain is None:
         help_text = 'add `"domain": "example.com"`, a name you own, and write codes under it'
@@ -49,20 +47,20 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def check_row(row: Row, document: Document, core: Mapping[str, Entry]) -> Iterator[Problem]:
-    """Yield what keeps an organisation's row from being completed by its parent."""
+    """Yield what is wrong with an organisation's row before its parent completes it."""
     for name in REQUIRED_OF_ORGANISATIONS:
-        if name not in row.fields:
+        if row.fields.get(name) is None:
             yield Problem(row.where, f"an organisation's code needs `{name}`")
     domain, slash, local = row.code.rpartition("/")
     if not slash:
         problem = "redefines a core code" if row.code in core else "has no domain"
-        yield Problem(row.where, problem, f"write it as `{document.domain}/{local}`")
-    elif domain != document.domain:
+        yield Problem(row.where, problem, f"write it as `{document.domain or 'domain'}/{local}`")
+    elif document.domain is not None and domain != document.domain:
         problem = f"belongs to `{domain}`, but this file speaks for `{document.domain}`"
         yield Problem(row.where, problem)
     parent = row.fields.get("parent")
-    if "parent" in row.fields and parent not in core:
-        hint = did_you_mean(str(parent), core) or "`demur codes list` shows them all"
+    if parent is not None and parent not in core:
+        hint = did_you_mean(parent, core) or "`demur codes list` shows them all"
         yield Problem(row.where, f"unknown parent `{parent}`: a parent is a core code", hint)
 
 

@@ -36,9 +36,10 @@ def test_json_holds_the_whole_decision() -> None:
 
 
 def test_what_must_happen_is_shown() -> None:
-    assert "must crisis_resources, human_review" in demur(
-        "classify", "ESCALATE", "CRISIS_ESCALATION"
-    ).out
+    assert (
+        "must crisis_resources, human_review"
+        in demur("classify", "ESCALATE", "CRISIS_ESCALATION").out
+    )
 
 
 def test_an_impossible_combination_is_an_error_with_help() -> None:

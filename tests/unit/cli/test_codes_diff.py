@@ -52,7 +52,10 @@ def test_a_version_that_announces_it_is_fine(tmp_path: Path) -> None:
     new = core(tmp_path / "n", version="2.0.0", LOOP_DETECTED__http=409)
 
     assert demur("codes", "diff", CORE_PATH, new).out.endswith("1.0.0 -> 2.0.0: major\n")
-    assert "refused" in demur("codes", "diff", CORE_PATH, core(tmp_path / "r", RATE_LIMIT__since="2.0.0")).out
+    assert (
+        "refused"
+        in demur("codes", "diff", CORE_PATH, core(tmp_path / "r", RATE_LIMIT__since="2.0.0")).out
+    )
 
 
 def test_a_new_registry_that_breaks_its_own_rules_is_an_error(tmp_path: Path) -> None:
@@ -83,7 +86,9 @@ def acme(path: Path, **change: Any) -> Path:
 def test_organisations_are_compared_with_what_they_inherit(tmp_path: Path) -> None:
     old = acme(tmp_path / "old.json")
     spelled = acme(tmp_path / "same.json", refusal_class="WORKFLOW_BLOCK")
-    stricter = acme(tmp_path / "new.json", refusal_class="HARD_BLOCK", grants=[], advice="change_request")
+    stricter = acme(
+        tmp_path / "new.json", refusal_class="HARD_BLOCK", grants=[], advice="change_request"
+    )
 
     assert demur("codes", "diff", old, spelled).status == 0
     assert demur("codes", "diff", old, stricter).status == 11

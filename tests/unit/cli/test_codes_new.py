@@ -28,10 +28,13 @@ def test_the_next_code_joins_it(tmp_path: Path) -> None:
     assert "a HARD_BLOCK cannot advise" in ran.err
     assert len(json.loads(path.read_text())["codes"]) == 1, "a broken file is never written"
 
-    assert demur(
-        *("codes", "new", "acme.com/KYC_OLD", "--registry", path, *KYC),
-        *("--alias", "kyc is too old"),
-    ).status == 0
+    assert (
+        demur(
+            *("codes", "new", "acme.com/KYC_OLD", "--registry", path, *KYC),
+            *("--alias", "kyc is too old"),
+        ).status
+        == 0
+    )
     assert Registry.load(path).code_of_phrase("sorry, KYC is too old") == "acme.com/KYC_OLD"
 
 
@@ -60,9 +63,11 @@ def test_bad_names_and_missing_parts_say_what_helps(tmp_path: Path) -> None:
     core.write_text(CORE_PATH.read_text(encoding="utf-8"), encoding="utf-8")
 
     assert "has no domain" in demur("codes", "new", "KYC", "--registry", path, *KYC).err
-    assert "a number in a code" in demur(
-        "codes", "new", "acme.com/REFUND_500_USD", "--registry", path, *KYC
-    ).err
-    assert "needs `--parent`" in demur(
-        "codes", "new", "KYC_OLD", "--registry", core, "--description", "x"
-    ).err
+    assert (
+        "a number in a code"
+        in demur("codes", "new", "acme.com/REFUND_500_USD", "--registry", path, *KYC).err
+    )
+    assert (
+        "needs `--parent`"
+        in demur("codes", "new", "KYC_OLD", "--registry", core, "--description", "x").err
+    )

@@ -1,0 +1,60 @@
+"""What all tests share: hypothesis profiles, a clean environment, and small registries."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from demur.codes.document import SCHEMA_VERSION, Document, read_document
+from demur.codes.registry import Registry
+
+# A loaded machine draws slowly; that says nothing about the code under test.
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "explore",
+    parent=settings.get_profile("ci"),
+    derandomize=False,
+    max_examples=5000,
+    print_blob=True,
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# What the shell of a developer sets must not decide what a test sees.
+for name in ("DEMUR_REGISTRY", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+    os.environ.pop(name, None)
+
+
+@pytest.fixture(scope="session")
+def core() -> Registry:
+    """Return the core registry."""
+    return Registry.load()
+
+
+def organisation_text(*rows: Mapping[str, Any], **head: Any) -> str:
+    """Return the registry file of `acme.com`; a row says only what is special about it."""
+    row = {"parent": "POLICY_VIOLATION", "description": "A made-up reason.", "since": "1.0.0"}
+    file = {
+        "schema_version": SCHEMA_VERSION,
+        "version": "1.0.0",
+        "domain": "acme.com",
+        **head,
+        "codes": [{**row, **given} for given in rows],
+    }
+    return json.dumps(file, indent=2)
+
+
+@pytest.fixture(scope="session")
+def acme_text() -> Callable[..., str]:
+    """Return the function that writes a registry file of `acme.com`."""
+    return organisation_text
+
+
+@pytest.fixture(scope="session")
+def acme() -> Callable[..., Document]:
+    """Return the function that makes the registry document of `acme.com`."""
+    return lambda *rows, **head: read_document("acme.json", organisation_text(*rows, **head))

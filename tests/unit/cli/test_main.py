@@ -1,0 +1,176 @@
+import io
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from demur.cli import COMMANDS, GROUPS, build_parser, main, run
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_without_a_command_the_help_is_shown_as_a_usage_error(capsys: Capture) -> None:
+    assert main([]) == 2
+
+    out = capsys.readouterr().out
+    assert out.startswith("usage: demur")
+    assert "exit: 0 execute, 1 error, 2 usage, 3 refuse, 4 need context, 5 constrained" in out
+
+
+@pytest.mark.parametrize("words", [["nope"], ["codes"], ["codes", "nope"], ["format"], ["--nope"]])
+def test_a_command_that_does_not_exist_or_lacks_its_arguments_is_a_usage_error(
+    words: list[str], capsys: Capture
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+
+    out, err = capsys.readouterr()
+    assert caught.value.code == 2
+    assert out == ""
+    assert "error: " in err
+
+
+def test_the_version_is_that_of_the_package(capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"demur {version('demur')}\n"
+
+
+def test_the_help_names_every_command_and_group(capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+
+    out = capsys.readouterr().out
+    assert caught.value.code == 0
+    for command in COMMANDS:
+        assert command.name.split()[0] in out
+    for summary in GROUPS.values():
+        assert summary in out
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_every_command_explains_itself(name: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([*name.split(), "--help"])
+
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: demur {name} ")
+
+
+def test_command_names_are_unique_and_their_groups_exist() -> None:
+    names = [command.name for command in COMMANDS]
+
+    assert len(set(names)) == len(names)
+    assert {name.split()[0] for name in names if " " in name} == set(GROUPS)
+
+
+def test_only_the_chosen_command_is_given_its_arguments() -> None:
+    everything = build_parser()
+    one = build_parser(["format", "RCE_RISK"])
+
+    assert "run" in everything.parse_args(["parse", "--check", "x"])
+    assert "run" in one.parse_args(["format", "RCE_RISK"])
+    assert "run" not in one.parse_args(["parse"])
+
+
+def test_the_arguments_of_the_process_count_where_none_are_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("sys.argv", ["demur", "format", "RCE_RISK", "x"])
+
+    assert main() == 0
+    assert capsys.readouterr().out == "REFUSED: RCE_RISK: x\n"
+
+
+def test_every_problem_is_reported_with_its_place_and_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    path = tmp_path / "acme.json"
+    path.write_text('{"schema_version": "reason_codes.v1", "verson": "1.0.0", "codes": 7}')
+    monkeypatch.setenv("DEMUR_REGISTRY", str(path))
+
+    assert main(["codes", "list"]) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        f"error: {path}: verson: unknown field",
+        "  help: did you mean `version`?",
+        f"error: {path}: version: must be a version like `1.0.0`, not `null`",
+        f"error: {path}: codes: must be a list of entries, not `7`",
+    ]
+
+
+def test_what_an_error_quotes_stays_on_its_line(capsys: Capture) -> None:
+    assert main(["format", "NO\nPE\x1b[2J"]) == 1
+
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first == "error: unknown reason code `NO\\nPE\\x1b[2J`"
+
+
+def test_the_error_is_painted_for_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    assert main(["format", "NOPE_NOPE"]) == 1
+    assert capsys.readouterr().err.startswith("\x1b[1;31merror:\x1b[0m unknown reason code")
+
+
+def test_a_reader_that_goes_away_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as stream:
+        monkeypatch.setattr("sys.stdout", stream)
+
+        assert main(["format", "RCE_RISK", "x"]) == 0
+
+
+def test_running_exits_with_the_status(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("sys.argv", ["demur", "parse", "--check", "REFUSED: RCE_RISK: x"])
+
+    with pytest.raises(SystemExit) as caught:
+        run()
+
+    assert caught.value.code == 3
+    assert capsys.readouterr().out == "REFUSED: RCE_RISK: x\n"
+
+
+def test_a_console_that_lacks_a_character_shows_its_escape(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(console, encoding="ascii"))
+    monkeypatch.setattr("sys.argv", ["demur", "format", "RCE_RISK", "löschen"])
+
+    with pytest.raises(SystemExit) as caught:
+        run()
+
+    assert caught.value.code == 0
+    assert console.getvalue() == b"REFUSED: RCE_RISK: l\\xf6schen\n"
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "demur", "parse", "--check", "REFUSED: RCE_RISK: x"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (3, "REFUSED: RCE_RISK: x\n", "")
+
+
+def test_a_process_whose_reader_goes_away_ends_quietly() -> None:
+    command = [sys.executable, "-m", "demur", "codes", "list", "--json"]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(1) == b"["
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
