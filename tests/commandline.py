@@ -5,7 +5,7 @@ import io
 import sys
 from typing import NamedTuple
 
-from demur.cli import main
+from demur.cli.main import main
 
 __all__ = ["Ran", "demur"]
 

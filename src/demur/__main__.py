@@ -1,5 +1,5 @@
 """`python -m demur` is the `demur` command."""
 
-from demur.cli import run
+from demur.cli.main import run
 
 run()

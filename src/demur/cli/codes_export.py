@@ -6,7 +6,6 @@ from pathlib import Path
 
 from demur.codes.default import default_registry
 from demur.codes.export import FORMS
-from demur.codes.registry import Registry
 from demur.errors import InputError
 
 __all__ = ["configure", "run"]
@@ -24,14 +23,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="the core and this organisation's codes alone; may be given often",
+        help="also the codes of this organisation's registry; may be given often",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the registry in the form that was asked for."""
-    registry = Registry.load(*args.registry) if args.registry else default_registry()
-    content = FORMS[args.to](registry)
+    content = FORMS[args.to](default_registry(*args.registry))
     if args.out is None:
         sys.stdout.write(content)
     else:

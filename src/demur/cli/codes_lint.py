@@ -2,12 +2,10 @@
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
 
 from demur.cli.terminal import Paint
-from demur.codes.default import ENVIRONMENT_VARIABLE, default_registry
-from demur.codes.registry import Registry
+from demur.codes.default import default_registry
 from demur.codes.usage.lint import Usage, lint_paths
 from demur.codes.usage.rules import Level
 from demur.codes.usage.sarif import as_sarif
@@ -35,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what is wrong; 1 if anything counts."""
-    usages = lint_paths(args.paths, _registry(args.registry))
+    usages = lint_paths(args.paths, default_registry(*args.registry))
     if args.json:
         print(json.dumps([usage._asdict() for usage in usages], indent=2))
     elif args.sarif:
@@ -43,12 +41,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(usages)
     return int(any(args.strict or usage.severity is Level.ERROR for usage in usages))
-
-
-def _registry(files: Sequence[str]) -> Registry:
-    named = os.environ.get(ENVIRONMENT_VARIABLE, "")
-    paths = [named, *files] if named else files
-    return default_registry({ENVIRONMENT_VARIABLE: os.pathsep.join(paths)})
 
 
 def _print(usages: Sequence[Usage]) -> None:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from demur.cli import COMMANDS, build_parser
+from demur.cli.commands import COMMANDS, build_parser
 from demur.codes.export.markup import code, fence, link, slug, table
 
 __all__ = ["STATUS_MEANING", "generated_files", "reference"]

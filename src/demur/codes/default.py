@@ -20,8 +20,8 @@ ENVIRONMENT_VARIABLE = "DEMUR_REGISTRY"
 ENTRY_POINT_GROUP = "demur.registries"
 
 
-def default_registry(environment: Mapping[str, str] | None = None) -> Registry:
-    """Return core plus what the environment and installed packages add.
+def default_registry(*files: Path | str, environment: Mapping[str, str] | None = None) -> Registry:
+    """Return core plus what `files`, the environment and installed packages add.
 
     `DEMUR_REGISTRY` holds paths, separated as in `PATH`. An entry point in the
     group `demur.registries` names a path, or a function that returns one.
@@ -29,16 +29,18 @@ def default_registry(environment: Mapping[str, str] | None = None) -> Registry:
     Raises:
         RegistryError: A registry that was named cannot be read or breaks a rule.
     """
-    return _load(_paths(os.environ if environment is None else environment))
+    named = _named(os.environ if environment is None else environment)
+    return _load((*map(str, files), *named))
 
 
-def _paths(environment: Mapping[str, str]) -> str:
-    return environment.get(ENVIRONMENT_VARIABLE, "")
+def _named(environment: Mapping[str, str]) -> tuple[str, ...]:
+    paths = environment.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep)
+    return tuple(path for path in paths if path)
 
 
 @cache
-def _load(paths: str) -> Registry:
-    named = [read_document(path) for path in paths.split(os.pathsep) if path]
+def _load(paths: tuple[str, ...]) -> Registry:
+    named = [read_document(path) for path in paths]
     return Registry(read_document(CORE_PATH), [*named, *_installed()])
 
 
@@ -69,12 +71,12 @@ def registry_or_core() -> Registry:
 
     Reading a log line must not fail because a registry file elsewhere is wrong.
     """
-    return _load_or_core(_paths(os.environ))
+    return _load_or_core(_named(os.environ))
 
 
 # Remembered in both cases: a log has many lines, and each would read the broken file again.
 @cache
-def _load_or_core(paths: str) -> Registry:
+def _load_or_core(paths: tuple[str, ...]) -> Registry:
     try:
         return _load(paths)
     except RegistryError as error:

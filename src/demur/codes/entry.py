@@ -27,7 +27,10 @@ class Examples(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A registered reason code. Field meanings stand in `spec/schemas/reason_codes.v1.json`."""
+    """A registered reason code.
+
+    `spec/schemas/reason_codes.v1.schema.json` says what each field means.
+    """
 
     code: str
     family: str

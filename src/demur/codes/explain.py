@@ -33,7 +33,7 @@ def explain(code: str, *, registry: Registry | None = None) -> str:
     Raises:
         UnknownCodeError: No loaded registry holds the code.
     """
-    known = registry or default_registry()
+    known = default_registry() if registry is None else registry
     return render(sections(known[code], known), _fill, str)
 
 

@@ -56,7 +56,7 @@ def _flag(value: object) -> bool:
 
 
 def _http(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 200 <= value <= 599:
+    if not isinstance(value, int) or not 200 <= value <= 599:
         raise FieldError(f"must be an HTTP status from 200 to 599, not {show(value)}")
     return value
 

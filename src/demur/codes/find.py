@@ -20,7 +20,6 @@ from demur.errors import InputTypeError
 __all__ = ["FoundRefusal", "find_refusals"]
 
 _LINE = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
-_LONGEST_NAME = 253 + 1 + 63
 
 
 class FoundRefusal(NamedTuple):
@@ -78,9 +77,9 @@ def _claim(line: str, start: int) -> _Claim | None:
     begin = start + len(PREFIX)
     if line[start:begin] != PREFIX:
         return None
-    colon = line.find(":", begin, begin + _LONGEST_NAME + 1)
-    # Slices stay short, so that a line full of markers costs no more than its length.
-    name = line[begin : begin + _LONGEST_NAME + 1] if colon < 0 else line[begin:colon]
+    # The next marker ends in a colon, so all these slices together are no longer than the line.
+    colon = line.find(":", begin)
+    name = line[begin:] if colon < 0 else line[begin:colon]
     if not is_code(name) or (colon >= 0 and line[colon + 1 : colon + 2] not in {"", " "}):
         return None
     return _Claim(name, "" if colon < 0 else restore(line[colon + 2 :]))

@@ -5,8 +5,9 @@ evidence and words. The same judgement serves registries and `demur codes lint`.
 """
 
 import re
+from enum import StrEnum
 
-__all__ = ["is_code", "is_domain", "local_name", "name_problem"]
+__all__ = ["NameProblem", "is_code", "is_domain", "local_name", "name_problem"]
 
 _LOCAL = re.compile(r"[A-Z][A-Z0-9_]*[A-Z0-9]\Z")
 _DOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+\Z")
@@ -20,6 +21,15 @@ _MEASURES = frozenset(
         *("RISK", "CONFIDENCE", "SCORE", "LEVEL", "SEVERITY", "PROBABILITY", "THREAT", "PRIORITY"),
     }
 )
+
+
+class NameProblem(StrEnum):
+    """Why a name cannot be a reason code, in words."""
+
+    SYNTAX = "a code is `[A-Z][A-Z0-9_]*[A-Z0-9]`, at most 63 characters, after `domain/` if any"
+    PROSE = "natural language is not a code"
+    NUMBER = "a number in a code makes one code per value"
+    MEASURE = "a measurement is not a reason"
 
 
 def is_domain(text: str) -> bool:
@@ -40,16 +50,14 @@ def local_name(code: str) -> str:
     return code.rpartition("/")[2]
 
 
-def name_problem(code: str) -> str | None:
+def name_problem(code: str) -> NameProblem | None:
     """Return why `code` cannot be a reason code, or None if its name is sound."""
     if not is_code(code):
-        if " " in code.strip():
-            return "natural language is not a code"
-        return "a code is `[A-Z][A-Z0-9_]*[A-Z0-9]`, at most 63 characters, after `domain/` if any"
+        return NameProblem.PROSE if " " in code.strip() else NameProblem.SYNTAX
     words = [word for word in local_name(code).split("_") if word]
     if any(_NUMBER.match(word) for word in words):
-        return "a number in a code makes one code per value"
+        return NameProblem.NUMBER
     # INVARIANT: a name made of measure words alone is never a code, whatever their order.
     if _MEASURES.issuperset(words):
-        return "a measurement is not a reason"
+        return NameProblem.MEASURE
     return None

@@ -135,6 +135,8 @@ class _Build:
         for row in core.rows:
             missing = [name for name in Entry._fields if name not in row.fields]
             self.problems += [Problem(row.where, f"a core code needs `{name}`") for name in missing]
+            if "/" in row.code:
+                self.problems.append(Problem(row.where, "a core code stands without a domain"))
             if not missing:
                 self._add(row, dict(row.fields))
         self._add_phrases(core.phrases, core)

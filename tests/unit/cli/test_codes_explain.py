@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from demur.cli import main
+from demur.cli.main import main
 from demur.codes.explain import explain
 from demur.codes.registry import Registry
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.cli import main
+from demur.cli.main import main
 from demur.codes.export import FORMS
 from demur.codes.registry import Registry
 

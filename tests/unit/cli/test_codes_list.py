@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from demur.cli import main
+from demur.cli.main import main
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Severity, Surface
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.cli import main
+from demur.cli.main import main
 
 
 def give_input(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from demur.cli import COMMANDS, GROUPS, build_parser, main, run
+from demur.cli.commands import COMMANDS, GROUPS, build_parser
+from demur.cli.main import main, run
 
 Capture = pytest.CaptureFixture[str]
 

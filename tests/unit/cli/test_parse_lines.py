@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from demur.cli import main
+from demur.cli.main import main
 
 LOG = (
     b"12:00 all is well\n"

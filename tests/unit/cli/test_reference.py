@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from demur.cli import COMMANDS, STATUSES
+from demur.cli.commands import COMMANDS, STATUSES
 from demur.cli.reference import (
     STATUS_MEANING,
     _command,
@@ -103,7 +103,7 @@ def test_a_hidden_argument_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(("required", "usage"), [(False, "[--a | --b B]"), (True, "(--a | --b B)")])
-def test_arguments_that_exclude_each_other_stand_together(required: bool, usage: str) -> None:  # noqa: FBT001 - a table of cases
+def test_arguments_that_exclude_each_other_stand_together(required: bool, usage: str) -> None:
     parser = argparse.ArgumentParser()
     group = parser.add_mutually_exclusive_group(required=required)
     group.add_argument("--a", action="store_true")

@@ -63,13 +63,15 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_without_additions_the_default_is_the_core(core: Registry) -> None:
-    assert list(default_registry({})) == list(core)
-    assert list(default_registry({"DEMUR_REGISTRY": os.pathsep})) == list(core)
+    assert list(default_registry(environment={})) == list(core)
+    assert list(default_registry(environment={"DEMUR_REGISTRY": os.pathsep})) == list(core)
 
 
 def test_the_environment_adds_files_separated_as_in_path(acme_path: Path, beta_path: Path) -> None:
     for paths in ([acme_path, beta_path], [beta_path, acme_path]):
-        registry = default_registry({"DEMUR_REGISTRY": os.pathsep.join(map(str, paths))})
+        registry = default_registry(
+            environment={"DEMUR_REGISTRY": os.pathsep.join(map(str, paths))}
+        )
 
         assert registry.label == "reason_codes.v1@1.0.0+acme.com@2.0.0+beta.com@1.0.0"
         assert {KYC, "beta.com/TOO_LATE"} <= {entry.code for entry in registry}
@@ -91,7 +93,7 @@ def test_the_environment_of_the_process_is_the_one_that_counts(
 def test_a_registry_is_loaded_once_for_one_setting(acme_path: Path) -> None:
     environment = {"DEMUR_REGISTRY": str(acme_path)}
 
-    assert default_registry(environment) is default_registry(environment)
+    assert default_registry(environment=environment) is default_registry(environment=environment)
 
 
 @pytest.mark.parametrize(
@@ -107,13 +109,13 @@ def test_an_installed_package_adds_its_file(
 ) -> None:
     install(package, value, code.format(path=str(acme_path)))
 
-    assert KYC in default_registry({})
+    assert KYC in default_registry(environment={})
 
 
 def test_a_file_that_is_named_and_installed_counts_once(package: Path, acme_path: Path) -> None:
     install(package, "acme_codes:PATH", f"PATH = {str(acme_path)!r}")
 
-    registry = default_registry({"DEMUR_REGISTRY": str(acme_path)})
+    registry = default_registry(environment={"DEMUR_REGISTRY": str(acme_path)})
     assert registry.label == "reason_codes.v1@1.0.0+acme.com@2.0.0"
 
 
@@ -145,7 +147,7 @@ def test_a_broken_package_is_named(value: str, code: str, reason: str, package: 
     install(package, value, code)
 
     with pytest.raises(RegistryError) as caught:
-        default_registry({})
+        default_registry(environment={})
 
     assert caught.value.where == f"entry point `acme = {value}`"
     assert caught.value.problem.startswith("the registry of an installed package cannot be loaded")
@@ -160,7 +162,7 @@ def test_a_package_whose_file_is_wrong_gets_the_file_s_own_error(
     install(package, "acme_codes:PATH", f"PATH = {str(missing)!r}")
 
     with pytest.raises(RegistryError) as caught:
-        default_registry({})
+        default_registry(environment={})
 
     assert caught.value.where == str(missing)
 

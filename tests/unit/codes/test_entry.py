@@ -19,8 +19,8 @@ def test_the_local_name_drops_the_domain(core: Registry) -> None:
 def test_entries_written_as_json_are_the_registry_file_again(core: Registry) -> None:
     file = json.loads(CORE_PATH.read_text("utf-8"))
 
-    written = json.loads(json.dumps([entry.as_json() for entry in core]))
-    assert written == file["codes"]
+    written = [entry.as_json() for entry in core]
+    assert json.loads(json.dumps(written)) == written == file["codes"]
     assert [list(row) for row in written] == [list(row) for row in file["codes"]]
 
 

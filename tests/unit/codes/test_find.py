@@ -108,14 +108,21 @@ def test_a_detail_is_restored_and_a_nested_refusal_stays_detail(core: Registry) 
     assert (found.code, found.detail) == ("RATE_LIMIT", "a\nREFUSED: RCE_RISK: b")
 
 
+def test_a_registry_without_codes_is_still_the_one_to_ask() -> None:
+    text = '{"schema_version": "reason_codes.v1", "version": "1.0.0", "codes": []}'
+    empty = Registry(read_document("empty.json", text))
+
+    assert find_refusals(f"{LINE}\ntoo many requests", registry=empty) == []
+
+
 def test_the_longest_name_there_can_be_is_found(acme: Callable[..., Document]) -> None:
     document = acme({"code": LONGEST}, domain=LONGEST_DOMAIN)
     registry = Registry(read_document(CORE_PATH), [document])
 
     assert len(LONGEST) == 317
-    for ending in ("", ":", ": x"):
+    for ending, detail in (("", ""), (":", ""), (": x", "x")):
         [found] = find_refusals(f"now REFUSED: {LONGEST}{ending}", registry=registry)
-        assert found.code == LONGEST
+        assert (found.code, found.detail) == (LONGEST, detail)
 
 
 @pytest.mark.parametrize("value", [None, 7, LINE.encode(), [LINE], object()])

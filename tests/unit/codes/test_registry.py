@@ -9,7 +9,7 @@ from demur.codes.line import parse_refusal
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.vocabulary import RefusalClass
-from demur.errors import InputTypeError, UnknownCodeError
+from demur.errors import InputTypeError, RegistryError, UnknownCodeError
 
 Acme = Callable[..., Document]
 KYC = "acme.com/KYC_EXPIRED"
@@ -33,6 +33,14 @@ def test_a_file_named_by_its_path_is_added(tmp_path: Path, acme_text: Callable[.
         registry = Registry.load(named)
         assert KYC in registry
         assert registry.label == "reason_codes.v1@1.0.0+acme.com@2.3.0"
+
+
+def test_the_core_has_no_codes_of_a_domain() -> None:
+    raw = json.loads(CORE_PATH.read_text(encoding="utf-8"))
+    raw["codes"].append({**raw["codes"][0], "code": KYC, "aliases": []})
+
+    with pytest.raises(RegistryError, match="stands without a domain"):
+        Registry(read_document("core.json", json.dumps(raw)))
 
 
 def test_a_registry_shows_its_label_and_its_size(core: Registry) -> None:
@@ -124,8 +132,9 @@ def test_the_core_may_map_phrases_of_its_own() -> None:
 
 
 def test_a_file_named_twice_counts_once(acme: Acme) -> None:
-    rows = ({"code": KYC}, {"code": "acme.com/KYC_LATE", "evidence": {"a": "x", "b": "y"}})
-    copy = acme(*rows[::-1])._replace(where="copy.json")
+    rows = [{"code": KYC}, {"code": "acme.com/KYC_LATE", "evidence": {"a": "x", "b": "y"}}]
+    again = [{"evidence": {"b": "y", "a": "x"}, "code": "acme.com/KYC_LATE"}, {"code": KYC}]
+    copy = acme(*again)._replace(where="copy.json")
 
     assert list(registry_of(acme(*rows), acme(*rows))) == list(registry_of(acme(*rows)))
     assert len(registry_of(acme(*rows), copy)) == len(CORE) + 2

@@ -28,6 +28,11 @@ def test_a_name_that_is_near_to_none_gets_no_guess(typed: str) -> None:
     assert did_you_mean(typed, KNOWN) is None
 
 
+def test_a_long_text_is_no_typing_mistake() -> None:
+    assert closest("A" * 100, ["A" * 101]) == "A" * 101
+    assert closest("A" * 101, ["A" * 101]) is None
+
+
 def test_without_known_names_there_is_no_guess() -> None:
     assert closest("RCE_RISK", ()) is None
 

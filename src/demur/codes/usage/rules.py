@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from demur.codes.entry import Entry
 from demur.codes.line import MARK
-from demur.codes.names import is_code, local_name, name_problem
+from demur.codes.names import NameProblem, is_code, local_name, name_problem
 from demur.codes.registry import Registry
 from demur.codes.suggest import did_you_mean
 from demur.errors import one_line
@@ -123,11 +123,10 @@ _ALL = (
 )
 RULES: Mapping[str, Rule] = {rule.id: rule for rule in _ALL}
 
-# `name_problem` answers in words; a plain example of each kind tells which words mean what.
-_RULE_OF_PROBLEM = {
-    name_problem("natural language"): "prose-code",
-    name_problem("HIGH_RISK"): "metric-code",
-    name_problem("REFUND_500_USD"): "numeric-code",
+_RULE_OF_PROBLEM: Mapping[NameProblem | None, str] = {
+    NameProblem.PROSE: "prose-code",
+    NameProblem.MEASURE: "metric-code",
+    NameProblem.NUMBER: "numeric-code",
 }
 
 
@@ -152,7 +151,7 @@ class Place(NamedTuple):
         """Return whether `text` is meant as a code here."""
         if self.trust is Trust.CERTAIN or (is_code(text) and "_" in local_name(text)):
             return True
-        if self.trust is Trust.NAMED and _RULE_OF_PROBLEM.get(name_problem(text)) == "prose-code":
+        if self.trust is Trust.NAMED and name_problem(text) is NameProblem.PROSE:
             return True
         return bool(_PLACEHOLDER.search(text) and _FRAGMENT.search(text))
 
@@ -235,7 +234,7 @@ def _unregistered(text: str, registry: Registry) -> Remark:
     return Remark(rule.id, message, f"{hint} {rule.help}" if hint else rule.help)
 
 
-def _rule_of(text: str, problem: str | None) -> str:
+def _rule_of(text: str, problem: NameProblem | None) -> str:
     if text.lstrip().startswith(MARK):
         return "raw-refusal-string"
     if _PLACEHOLDER.search(text):

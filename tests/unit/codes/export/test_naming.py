@@ -30,6 +30,7 @@ def test_names_read_like_the_code(code: str, constant: str, camel: str) -> None:
 
 @given(st.lists(CODES, unique=True))
 def test_no_two_codes_share_a_name_and_no_code_has_a_reserved_one(codes: list[str]) -> None:
+    """INVARIANT: no two codes share a name, and no code has a reserved one."""
     assert all(map(is_code, codes))
     for spell, form in ((constant_name, r"[A-Z_][A-Z0-9_]*"), (camel_name, r"[A-Z][A-Za-z0-9_]*")):
         reserved = {spell(code) for code in codes[:1]}

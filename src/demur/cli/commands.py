@@ -1,0 +1,81 @@
+"""The commands there are, and the parser that knows them.
+
+Exit statuses are part of the contract: 0 execute, 1 error, 2 usage, 3 refuse,
+4 need context, 5 constrained, 6 could not judge.
+"""
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple, Protocol, cast
+
+__all__ = ["COMMANDS", "GROUPS", "STATUSES", "Command", "build_parser"]
+
+VERSION = "0.1.0"
+STATUSES = "exit: 0 execute, 1 error, 2 usage, 3 refuse, 4 need context, 5 constrained, 6 unjudged"
+
+
+class Command(NamedTuple):
+    """One command: the words that name it, the module that runs it, and its summary."""
+
+    name: str
+    module: str
+    summary: str
+
+
+class CommandModule(Protocol):
+    """What the module of a command offers."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do the work and return the exit status."""
+
+
+# Modules are imported when their command is chosen, so a command starts fast.
+COMMANDS = (
+    Command("demo", "demur.cli.demo", "a short tour, offline: format, parse, classify, explain"),
+    Command("format", "demur.cli.format_line", "write a refusal line"),
+    Command("parse", "demur.cli.parse_lines", "read refusals out of lines"),
+    Command("classify", "demur.cli.classify", "say class and output for a verdict and its codes"),
+    Command("codes list", "demur.cli.codes_list", "list reason codes"),
+    Command("codes explain", "demur.cli.codes_explain", "explain one reason code"),
+    Command("codes lint", "demur.cli.codes_lint", "find misused codes in sources and policies"),
+    Command("codes diff", "demur.cli.codes_diff", "say whether a registry may follow another"),
+    Command("codes export", "demur.cli.codes_export", "write the registry in another form"),
+    Command("codes new", "demur.cli.codes_new", "add a code to a registry file"),
+    Command("grant keygen", "demur.cli.grant_keygen", "make a key that can sign grants"),
+    Command("grant create", "demur.cli.grant_create", "sign a grant"),
+    Command("grant verify", "demur.cli.grant_verify", "check a grant offline"),
+    Command("grant revoke", "demur.cli.grant_revoke", "add a grant to a revocation list"),
+)
+GROUPS = {
+    "codes": "the registry of reason codes",
+    "grant": "signed authority that lifts workflow blocks",
+}
+
+
+def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser, with the arguments of the command that `words` choose (None: of all)."""
+    parser = argparse.ArgumentParser(
+        prog="demur", description="The refusal contract for AI agents.", epilog=STATUSES
+    )
+    parser.add_argument("--version", action="version", version=f"demur {VERSION}")
+    top = parser.add_subparsers(metavar="COMMAND")
+    groups = {
+        name: top.add_parser(name, help=summary, description=summary).add_subparsers(
+            metavar="COMMAND", required=True
+        )
+        for name, summary in GROUPS.items()
+    }
+    for command in COMMANDS:
+        group, _, leaf = command.name.rpartition(" ")
+        place = groups[group] if group else top
+        child = place.add_parser(leaf, help=command.summary, description=command.summary)
+        names = command.name.split()
+        if words is None or list(words[: len(names)]) == names:
+            module = cast("CommandModule", import_module(command.module))
+            module.configure(child)
+            child.set_defaults(run=module.run)
+    return parser

@@ -1,0 +1,53 @@
+"""Run the `demur` command: parse, call, report errors, return the exit status."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn, cast
+
+from demur.cli.commands import build_parser
+from demur.cli.terminal import Paint
+from demur.errors import DemurError, one_line
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
+
+__all__ = ["main", "run"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` and return its exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = build_parser(words)
+    args = parser.parse_args(words)
+    if "run" not in args:
+        parser.print_help()
+        return 2
+    try:
+        status = cast("int", args.run(args))
+        # What is still buffered meets a closed pipe here, not after the last handler is gone.
+        sys.stdout.flush()
+    except DemurError as error:
+        return _report(error)
+    except BrokenPipeError:
+        # The reader went away, as `head` does: not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def _report(error: DemurError) -> int:
+    paint = Paint(sys.stderr)
+    for problem in error.problems:
+        text = f"{problem.where}: {problem.problem}" if problem.where else problem.problem
+        print(f"{paint('error:', 'bold', 'red')} {one_line(text)}", file=sys.stderr)
+        if problem.help:
+            print(f"  {paint('help:', 'cyan')} {one_line(problem.help)}", file=sys.stderr)
+    return 1
+
+
+def run() -> NoReturn:
+    """Run the command line of this process and exit with its status."""
+    # A console that lacks a character shows its escape; a log tool does not die of an accent.
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
+    sys.exit(main())
