@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from demur.model.decision import Decision
     from demur.model.grant import Grant
     from demur.model.refusal import Refusal
+    from demur.version import __version__
 
 __all__ = [
     "KNOWN_CODES",
@@ -56,6 +57,7 @@ __all__ = [
     "Surface",
     "TrustedKey",
     "Verdict",
+    "__version__",
     "classify",
     "conclude",
     "default_registry",
@@ -94,6 +96,7 @@ _HOMES = {
     "demur.model.decision": ("Decision",),
     "demur.model.grant": ("Grant",),
     "demur.model.refusal": ("Refusal",),
+    "demur.version": ("__version__",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple, Protocol, cast
 
+from demur.version import __version__
+
 __all__ = ["COMMANDS", "GROUPS", "STATUSES", "Command", "build_parser"]
 
-VERSION = "0.1.0"
 STATUSES = "exit: 0 execute, 1 error, 2 usage, 3 refuse, 4 need context, 5 constrained, 6 unjudged"
 
 
@@ -61,7 +62,7 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="demur", description="The refusal contract for AI agents.", epilog=STATUSES
     )
-    parser.add_argument("--version", action="version", version=f"demur {VERSION}")
+    parser.add_argument("--version", action="version", version=f"demur {__version__}")
     top = parser.add_subparsers(metavar="COMMAND")
     groups = {
         name: top.add_parser(name, help=summary, description=summary).add_subparsers(

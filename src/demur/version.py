@@ -1,0 +1,5 @@
+"""The version of this package, in one place."""
+
+__all__ = ["__version__"]
+
+__version__: str = "0.1.0"
