@@ -55,6 +55,8 @@ def _entry(name: str, tree: ast.Module) -> str:
             return "\n".join([f"### `{name}`\n\n{_words(node)}\n", *_class(node)])
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name:
             return f"### `{name}`\n\n`{ast.unparse(node.annotation)}`\n"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return f"### `{name}`\n\n`{ast.unparse(node.value)}`\n"
     message = f"`{name}` is not where the package says"
     raise LookupError(message)
 
