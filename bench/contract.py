@@ -130,13 +130,14 @@ def process_seconds(code: str) -> float:
 IMPORTS = {
     "import demur": "import demur",
     "from demur import parse_refusal": "from demur import parse_refusal",
-    "every public name": "from demur import *",
+    "from demur import * (all there is)": "from demur import *",
 }
+AIMS = {"import demur": "< 60 ms", "from demur import parse_refusal": "< 60 ms"}
 COUNT = """
 import sys
 before = set(sys.modules)
-from demur import *
-ours = {'demur', *sys.stdlib_module_names}
+{statement}
+ours = {{'demur', *sys.stdlib_module_names}}
 print(sum(name.partition('.')[0] not in ours for name in set(sys.modules) - before))
 """
 
@@ -160,11 +161,16 @@ def main() -> None:
             f"{row.name:58}{ours * 1e6:8.2f}µs{theirs * 1e6:8.2f}µs{ours / theirs:8.2f}  {row.aim}"
         )
     for name, milliseconds in imports().items():
-        print(f"{name:58}{milliseconds:8.1f}ms{'':18}  < 60 ms")
-    ran = subprocess.run([sys.executable, "-c", COUNT], check=True, capture_output=True, text=True)
-    print(
-        f"{'third-party modules after every public name':58}{ran.stdout.strip():>10}{'':18}  < 15"
-    )
+        print(f"{name:58}{milliseconds:8.1f}ms{'':18}  {AIMS.get(name, '')}")
+    for name, statement in IMPORTS.items():
+        print(f"{'third-party modules after ' + name:58}{third_party(statement):>10}{'':18}  < 15")
+
+
+def third_party(statement: str) -> int:
+    """Return how many modules of other packages a statement loads."""
+    code = COUNT.format(statement=statement)
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return int(ran.stdout)
 
 
 if __name__ == "__main__":

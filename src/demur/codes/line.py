@@ -47,6 +47,9 @@ _LINE_BREAK = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _NEWLINE_AT_END = re.compile(r"(?:\r\n|[\n\r])\Z")
 
 
+_new = tuple.__new__
+
+
 class ParsedRefusal(NamedTuple):
     """What a refusal line says: its code and its detail."""
 
@@ -101,7 +104,7 @@ def parse_refusal(text: str, *, registry: Registry | None = None) -> ParsedRefus
     try:
         mark, name, detail = text.split(": ", 2)
         if mark == "REFUSED" and "\\u" not in detail and detail.isprintable():
-            return tuple.__new__(ParsedRefusal, (_CORE[name], detail))
+            return _new(ParsedRefusal, (_CORE[name], detail))
     except (AttributeError, KeyError, TypeError, ValueError):
         pass
     if not isinstance(text, str):

@@ -73,10 +73,10 @@ def test_text_is_as_wide_as_the_terminal_within_reason(
 def test_text_is_wrapped_behind_its_indent_and_words_stay_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "16")
+    monkeypatch.setenv("COLUMNS", "12")
 
     assert wrap("one two-three REFUND_OVER_ESCALATION_LIMIT", "  ") == (
-        "  one two-three\n  REFUND_OVER_ESCALATION_LIMIT"
+        "  one\n  two-three\n  REFUND_OVER_ESCALATION_LIMIT"
     )
     assert wrap("short") == "short"
 

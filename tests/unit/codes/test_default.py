@@ -77,6 +77,15 @@ def test_the_environment_adds_files_separated_as_in_path(acme_path: Path, beta_p
         assert {KYC, "beta.com/TOO_LATE"} <= {entry.code for entry in registry}
 
 
+def test_named_files_stand_beside_those_of_the_environment(
+    acme_path: Path, beta_path: Path
+) -> None:
+    registry = default_registry(acme_path, environment={"DEMUR_REGISTRY": str(beta_path)})
+
+    assert list(registry) == list(default_registry(beta_path, str(acme_path), environment={}))
+    assert {KYC, "beta.com/TOO_LATE"} <= {entry.code for entry in registry}
+
+
 def test_the_environment_of_the_process_is_the_one_that_counts(
     acme_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

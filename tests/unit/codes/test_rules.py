@@ -319,6 +319,10 @@ def test_an_unknown_parent_in_the_core_gets_a_guess() -> None:
     assert problem_of(core=core) == ("unknown parent `ROOT_REASN`", "did you mean `ROOT_REASON`?")
 
 
+def test_a_core_code_stands_without_a_domain() -> None:
+    assert problem_of(core=core_of({"code": KYC})) == ("a core code stands without a domain", None)
+
+
 def test_a_code_is_not_its_own_ancestor() -> None:
     core = core_of(
         {"code": "FIRST_REASON", "parent": "SECOND_REASON"},
