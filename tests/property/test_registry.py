@@ -126,7 +126,8 @@ def test_the_order_of_the_files_makes_no_difference(domains: list[str], parents:
 def test_the_order_of_files_that_clash_makes_no_difference_to_the_problems(
     domains: list[str],
 ) -> None:
-    clashing = [organisation(domain, phrases={"we say no": "RATE_LIMIT"}) for domain in domains]
+    codes = {"a.com": "RATE_LIMIT", "b.com": "LOOP_DETECTED", "c.com": "MODEL_DECLINED"}
+    clashing = [organisation(domain, phrases={"we say no": codes[domain]}) for domain in domains]
     found = set()
     for order in permutations(clashing):
         try:

@@ -11,6 +11,7 @@ from demur.classification.resolve import resolve
 from demur.cli.classify import describe
 from demur.cli.terminal import Paint, class_colour, wrap
 from demur.codes.default import default_registry
+from demur.codes.explain import render, sections
 from demur.codes.find import find_refusals
 from demur.codes.line import format_refusal, parse_refusal
 from demur.codes.reason_code import ReasonCode
@@ -54,7 +55,11 @@ def tour(registry: Registry, paint: Paint) -> Iterator[str]:
     yield from _decisions(registry, paint)
     yield from _heading(paint, "4", "Authority lifts workflow blocks, never hard ones")
     yield from _authority(registry, paint)
-    yield from _heading(paint, "5", "Go on")
+    yield from _heading(paint, "5", "Every code explains itself")
+    title, *rest = sections(registry["DESTRUCTIVE_ACTION"], registry)
+    shown = render([title, *rest[:1]], wrap, lambda heading: paint(heading, "bold"))
+    yield from (f"  {line}" if line else "" for line in shown.splitlines())
+    yield from _heading(paint, "6", "Go on")
     yield "  demur codes list --class HARD_BLOCK    the codes nothing lifts"
     yield "  demur codes explain RCE_RISK           one code as documentation"
     yield "  demur parse < app.log                  the refusals in your own log"

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "run"]
 
+INTERRUPTED = 130
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` and return its exit status."""
@@ -29,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except DemurError as error:
         return _report(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader went away, as `head` does: not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,6 +19,7 @@ from demur.errors import InputTypeError
 
 __all__ = ["FoundRefusal", "find_refusals"]
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m\Z")
 _LINE = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 
 
@@ -67,7 +68,8 @@ def _marks(line: str) -> Iterator[int]:
     start = line.find(MARK)
     while start >= 0:
         before = line[start - 1] if start else " "
-        if not (before.isalnum() or before == "_"):
+        # A terminal's colour code ends in a letter, but it is no part of a word.
+        if not (before.isalnum() or before == "_") or _COLOUR.search(line, start - 20, start):
             yield start
         start = line.find(MARK, start + 1)
 

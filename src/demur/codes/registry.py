@@ -178,8 +178,8 @@ class _Build:
 
     def _add_phrase(self, phrase: str, code: str, where: str) -> None:
         folded = phrase.casefold()
-        self.problems += check_phrase(phrase, where, self.phrases.get(folded))
-        self.phrases.setdefault(folded, code)
+        owner = self.phrases.setdefault(folded, code)
+        self.problems += check_phrase(phrase, where, None if owner == code else owner)
 
 
 def inherit(row: Row, parent: Entry) -> dict[str, Any]:

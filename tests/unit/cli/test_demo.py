@@ -13,6 +13,7 @@ def test_the_tour_formats_parses_classifies_and_resolves() -> None:
     assert "no refusal" in text
     assert "SCOPE_MISSING -> NEED_CONTEXT" in text
     assert "REFUND_OVER_ESCALATION_LIMIT: REFUSE_WITH_PATH -> ALLOW_EXECUTE" in text
+    assert "DESTRUCTIVE_ACTION: Destructive action" in text
     assert "CHARGEBACK_RISK_BLOCK: REFUSE_WITH_PATH -> REFUSE_WITH_PATH" in text
 
 

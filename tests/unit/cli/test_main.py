@@ -85,6 +85,16 @@ def test_the_error_is_painted_for_a_terminal(
     assert capsys.readouterr().err.startswith("\x1b[1;31merror:\x1b[0m unknown reason code")
 
 
+def test_an_interrupt_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(args: object) -> int:
+        del args
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("demur.cli.demo.run", interrupted)
+
+    assert main(["demo"]) == 130
+
+
 def test_a_reader_that_goes_away_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -172,3 +172,9 @@ def test_no_harmless_example_is_read_as_a_refusal(text: str) -> None:
 
 def test_the_core_has_harmless_examples_to_read() -> None:
     assert sum(len(entry.examples.allow) for entry in CORE) >= 30
+
+
+def test_two_files_may_say_the_same_of_a_phrase(acme: Acme) -> None:
+    registry = registry_of(acme(phrases={"Rate limit exceeded": "RATE_LIMIT"}))
+
+    assert registry.code_of_phrase("rate limit exceeded") == "RATE_LIMIT"
