@@ -4,9 +4,9 @@ import argparse
 import json
 
 from demur.cli.terminal import Paint
-from demur.codes.document import Document, read_document
+from demur.codes.document import read_document
 from demur.codes.evolution import Evolution, Level, compare
-from demur.codes.registry import CORE_PATH, Registry
+from demur.codes.registry import Registry
 
 __all__ = ["configure", "run"]
 
@@ -28,16 +28,9 @@ def run(args: argparse.Namespace) -> int:
     evolution = compare(old, new)
     if evolution.level is not Level.REFUSED:
         # A new registry that breaks its own rules cannot follow anything.
-        _check(new)
+        Registry.of(new)
     print(_json(evolution) if args.json else _text(evolution))
     return STATUS[evolution.level]
-
-
-def _check(document: Document) -> None:
-    if document.domain is None:
-        Registry(document)
-    else:
-        Registry(read_document(CORE_PATH), [document])
 
 
 def _json(evolution: Evolution) -> str:

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from demur.codes.document import SCHEMA_VERSION, Document, read_document
-from demur.codes.registry import CORE_PATH, Registry
+from demur.codes.document import SCHEMA_VERSION, read_document
+from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Severity
 from demur.errors import InputError
 
@@ -32,8 +32,7 @@ def run(args: argparse.Namespace) -> int:
     raw = _file(args.registry, args.code)
     raw["codes"].append(_entry(args, raw))
     text = json.dumps(raw, indent=2, ensure_ascii=False) + "\n"
-    document = read_document(args.registry, text)
-    _check(document)
+    Registry.of(read_document(args.registry, text))
     if args.dry_run:
         print(text, end="")
     else:
@@ -92,10 +91,3 @@ def _core_entry(entry: dict[str, Any]) -> dict[str, Any]:
         "examples": {"refuse": [], "allow": []},
     }
     return {**Registry.load()[parent].as_json(), **own, **entry}
-
-
-def _check(document: Document) -> None:
-    if document.domain is None:
-        Registry(document)
-    else:
-        Registry(read_document(CORE_PATH), [document])

@@ -45,6 +45,17 @@ class Registry:
         """
         return cls(read_document(CORE_PATH), [read_document(path) for path in paths])
 
+    @classmethod
+    def of(cls, document: Document) -> Self:
+        """Return the registry that one file makes: a core as it is, an organisation's on top of it.
+
+        Raises:
+            RegistryError: It breaks a rule.
+        """
+        if document.domain is None:
+            return cls(document)
+        return cls(read_document(CORE_PATH), [document])
+
     def __getitem__(self, code: str) -> Entry:
         """Return the entry of `code`.
 
