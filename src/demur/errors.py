@@ -5,7 +5,7 @@ the service and a log can each render them in their own way.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 __all__ = [
     "DemurError",
@@ -13,7 +13,9 @@ __all__ = [
     "InconsistentError",
     "InputError",
     "InputTypeError",
+    "ManyProblemsError",
     "MissingExtraError",
+    "PolicyError",
     "Problem",
     "RegistryError",
     "UnknownCodeError",
@@ -89,15 +91,23 @@ class UnknownCodeError(DemurError, LookupError):
     """A reason code that no loaded registry holds."""
 
 
-class RegistryError(DemurError, ValueError):
-    """A registry that breaks its rules; `problems` holds every one that was found."""
+class ManyProblemsError(DemurError, ValueError):
+    """A file that cannot be used; `problems` holds everything that was found."""
 
     @classmethod
-    def of(cls, problems: Sequence[Problem]) -> "RegistryError":
-        """Return one error that carries all `problems` (at least one), in the order given."""
+    def of(cls, problems: Sequence[Problem]) -> Self:
+        """Return one error that carries all `problems`, in the order they were found."""
         error = cls(problems[0].problem)
         error.problems = tuple(problems)
         return error
+
+
+class RegistryError(ManyProblemsError):
+    """A registry that breaks its rules."""
+
+
+class PolicyError(ManyProblemsError):
+    """A policy that cannot be used."""
 
 
 class InconsistentError(DemurError, ValueError):

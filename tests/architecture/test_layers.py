@@ -19,12 +19,13 @@ PLANTS = {
     "stages know no commands": ("classification/keys.py", "import demur.cli.terminal", "layers"),
     "stages do not know each other": (
         "classification/keys.py",
-        "import demur.policy.rules",
+        "import demur.memory.index",
         "layers",
     ),
     "every part has its layer": ("cellar/__init__.py", '"""A part nobody placed."""', "layers"),
     "siblings form no cycle": ("codes/names.py", "import demur.codes.registry", "siblings"),
     "the vocabulary stays light": ("codes/names.py", "import msgspec", "light-codes"),
+    "the vocabulary reads no YAML": ("codes/find.py", "import yaml", "light-codes"),
 }
 
 
@@ -57,10 +58,10 @@ def test_the_tree_as_it_is_keeps_every_contract(copy: Path) -> None:
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_violation_is_caught(copy: Path, plant: str) -> None:
     file, line, contract = PLANTS[plant]
-    policy = copy / "src/demur/policy"
-    policy.mkdir()
-    (policy / "__init__.py").write_text('"""A stage beside the others."""\n')
-    (policy / "rules.py").write_text('"""One of its modules."""\n')
+    stage = copy / "src/demur/memory"
+    stage.mkdir()
+    (stage / "__init__.py").write_text('"""A stage beside the others."""\n')
+    (stage / "index.py").write_text('"""One of its modules."""\n')
     path = copy / "src/demur" / file
     path.parent.mkdir(exist_ok=True)
     before = path.read_text(encoding="utf-8") if path.exists() else ""

@@ -76,6 +76,16 @@ FILES = {
 }
 
 
+NAMED = re.compile(r"# ([\w.-]+\.yaml)\n")
+
+
+def named_files(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield the files that a page shows whole: YAML blocks that begin with the file's name."""
+    for block in blocks("yaml"):
+        if block.page == page and (named := NAMED.match(block.text)):
+            yield named[1], block.text
+
+
 def commands(block: Block) -> Iterator[tuple[str, str]]:
     """Yield each command of a console block with the output that the page shows for it."""
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
@@ -89,6 +99,8 @@ def commands(block: Block) -> Iterator[tuple[str, str]]:
 def test_every_command_prints_what_its_page_says(page: Path, tmp_path: Path) -> None:
     for file, content in FILES.get(page.name, {}).items():
         (tmp_path / file).write_text(json.dumps(content), encoding="utf-8")
+    for file, text in named_files(page):
+        (tmp_path / file).write_text(text, encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shown = [pair for b in blocks("console") if b.page == page for pair in commands(b)]
     for command, output in shown:

@@ -148,8 +148,7 @@ def obvious_phrase(text: str) -> str | None:
 @given(st.lists(st.sampled_from(PHRASES) | TEXTS, max_size=4), st.booleans())
 def test_a_legacy_text_means_what_its_longest_phrase_means(pieces: list[str], loud: bool) -> None:
     text = "".join(pieces).upper() if loud else "".join(pieces)
-    if text.lstrip().startswith("REFUSED:"):
-        text = f"note: {text}"
+    text = text.replace("REFUSED:", "refused")
 
     code = obvious_phrase(text)
     assert parse_refusal(text, registry=CORE) == (None if code is None else (code, text))
@@ -174,3 +173,13 @@ def test_a_found_refusal_lies_where_it_says(text: str) -> None:
         assert line.splitlines() == [line]
         assert parse_refusal(line, registry=CORE) == (one.code, one.detail)
         assert one.legacy is not line.startswith("REFUSED: ")
+
+
+@given(LINES, st.sampled_from(["", "12:00 ", "x", '"']), st.sampled_from(PHRASES))
+def test_what_parsing_says_of_a_line_finding_says_too(line: str, before: str, phrase: str) -> None:
+    """A wrong code is worse than none: parsing never guesses past a marker that finding reads."""
+    for text in (f"{before}{line}", f"{before}REFUSED: {line} {phrase}", f"{before}{phrase}{line}"):
+        parsed = parse_refusal(text, registry=CORE)
+        found = find_refusals(text, registry=CORE)
+
+        assert parsed is None or [refusal.code for refusal in found] == [parsed.code]

@@ -245,7 +245,7 @@ export const REASON_CODES = {
   FAILURE_MEMORY_SIMILAR_ESCALATE: { title: "Similar past failure", refusal_class: "WORKFLOW_BLOCK", advice: "request_approval", retry_scope: "call", severity: "medium", decided: true, deprecated: false },
   /** The request closely resembles one that was labelled a success, so an escalation was lifted. It never lifts a denial. */
   SUCCESS_MEMORY_SIMILAR_ALLOW: { title: "Similar past success", refusal_class: null, advice: null, retry_scope: null, severity: "info", decided: true, deprecated: false },
-  /** A request id that was already decided came back with a different body. The same id with the same body returns the first decision. */
+  /** A request id that was already decided came back with a different body. Repeating a request unchanged is no conflict. */
   IDEMPOTENCY_CONFLICT: { title: "Reused request id", refusal_class: "WORKFLOW_BLOCK", advice: "change_request", retry_scope: "call", severity: "low", decided: true, deprecated: false },
   /**
    * Older general code for payments refused as fraud. New decisions use CHARGEBACK_RISK_BLOCK; records that carry this one keep their meaning.
@@ -273,7 +273,7 @@ export const REASON_CODES = {
   /** The text contains a word or phrase on a list kept by the deployment or provider. General swearing is CONTENT_PROFANITY; a whole subject is TOPIC_DENIED. */
   TERM_BLOCKLISTED: { title: "Blocklisted term", refusal_class: "SOFT_BLOCK", advice: "change_request", retry_scope: "call", severity: "low", decided: true, deprecated: false },
   /** The request or answer is in a human language that the model or guard cannot handle safely. */
-  LANGUAGE_UNSUPPORTED: { title: "Unsupported language", refusal_class: "SOFT_BLOCK", advice: "change_request", retry_scope: "call", severity: "low", decided: true, deprecated: false },
+  LANGUAGE_UNSUPPORTED: { title: "Unsupported language", refusal_class: "SOFT_BLOCK", advice: "use_other_model", retry_scope: "call", severity: "low", decided: true, deprecated: false },
   /** The answer says things that the given sources do not support, or does not address the question. Harmful falsehood is CONTENT_MISINFORMATION. */
   UNGROUNDED: { title: "Ungrounded answer", refusal_class: "SOFT_BLOCK", advice: "change_request", retry_scope: "call", severity: "low", decided: true, deprecated: false },
   /** A formal check found that the answer contradicts the rules of a policy. When the policy itself cannot be loaded, use POLICY_INVALID. */
@@ -285,7 +285,7 @@ export const REASON_CODES = {
   /** A provider stopped an action that would read data the user may not have meant to open. Data about to be sent out is EXFILTRATION_RISK. */
   DATA_ACCESS_UNINTENDED: { title: "Unintended data access", refusal_class: "WORKFLOW_BLOCK", advice: "request_approval", retry_scope: "rule", severity: "high", decided: true, deprecated: false },
   /** The network rules of a sandbox or host do not let this connection out, whatever it carries. Suspicion about the data is EXFILTRATION_RISK. */
-  EGRESS_DENIED: { title: "Denied network access", refusal_class: "HARD_BLOCK", advice: "escalate_operator", retry_scope: "rule", severity: "medium", decided: true, deprecated: false },
+  EGRESS_DENIED: { title: "Denied network access", refusal_class: "WORKFLOW_BLOCK", advice: "escalate_operator", retry_scope: "rule", severity: "medium", decided: true, deprecated: false },
   /** A required guardrail gave no verdict at all: it failed, timed out or could not be reached. One that ran only some of its checks is GUARDRAIL_PARTIAL. */
   GUARDRAIL_UNAVAILABLE: { title: "Guardrail unavailable", refusal_class: "WORKFLOW_BLOCK", advice: "retry_later", retry_scope: "call", severity: "high", decided: false, deprecated: false },
   /** A guardrail ran some of its checks and not others, or covered only part of the text. If it gave no verdict at all, use GUARDRAIL_UNAVAILABLE. */

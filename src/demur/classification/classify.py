@@ -35,6 +35,8 @@ def classify(
         UnknownCodeError: A code is not registered.
         InconsistentError: Verdict and codes cannot stand together.
     """
+    if not isinstance(attempts_left, bool):
+        raise InputTypeError.expected("attempts_left", "true or false", attempts_left)
     known = default_registry() if registry is None else registry
     names = named("codes", codes)
     refusal_class = strictest_class(known[code] for code in names)
@@ -43,7 +45,7 @@ def classify(
         refusal_class,
         constraints=bool(named("constraints", constraints)),
         missing=bool(named("missing", missing)),
-        attempts_left=bool(attempts_left),
+        attempts_left=attempts_left,
     )
     return Classification(refusal_class, output)
 
@@ -83,4 +85,6 @@ def named(what: str, items: Iterable[str]) -> tuple[str, ...]:
     for item in unique:
         if not isinstance(item, str):
             raise InputTypeError.expected(f"an item of {what}", "a string", item)
+        if not item.strip():
+            raise InputError(f"an item of {what} is empty", help="name it, or leave it out")
     return tuple(str(item) for item in unique)

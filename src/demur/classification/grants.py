@@ -6,9 +6,10 @@ from enum import StrEnum
 
 import msgspec
 
+from demur.classification.classify import named
 from demur.classification.keys import KeyRing, SigningKey
 from demur.codes.vocabulary import GrantKind
-from demur.errors import GrantError, InputError
+from demur.errors import GrantError, InputError, InputTypeError
 from demur.model.grant import Grant
 
 __all__ = ["Rejection", "sign_grant", "why_rejected"]
@@ -26,6 +27,7 @@ class Rejection(StrEnum):
     REVOKED = "revoked"
     NOT_YET_VALID = "not_yet_valid"
     EXPIRED = "expired"
+    NOT_JUDGED = "not_judged"
     OTHER_REQUESTER = "other_requester"
     OUT_OF_SCOPE = "out_of_scope"
     LIFTS_NOTHING = "lifts_nothing"
@@ -63,7 +65,7 @@ def sign_grant(
         expires_at=expires_at,
         key_id=key.key_id,
         algorithm=key.algorithm,
-        codes=tuple(codes),
+        codes=named("codes", codes),
     )
     if grant.granted_by == grant.granted_to:
         raise GrantError("nobody grants to themselves", help="ask another key holder")
@@ -85,6 +87,8 @@ def why_rejected(
 
     Whom and what it covers is judged against a decision, in `resolve`.
     """
+    if not isinstance(now, datetime):
+        raise InputTypeError.expected("`now`", "a datetime", now)
     if now.tzinfo is None:
         raise InputError("`now` needs a time zone", help="like datetime.now(UTC)")
     key = keys.get(grant.key_id)
@@ -92,7 +96,12 @@ def why_rejected(
         return Rejection.UNKNOWN_KEY
     if key.algorithm != grant.algorithm:
         return Rejection.WRONG_ALGORITHM
-    if not key.verifies(grant.signed_bytes(), grant.signature):
+    try:
+        genuine = key.verifies(grant.signed_bytes(), grant.signature)
+    except InputError:
+        # What has no canonical bytes was never signed.
+        genuine = False
+    if not genuine:
         return Rejection.BAD_SIGNATURE
     # From here on the words of the grant are its key holder's own.
     checks = (

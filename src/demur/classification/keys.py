@@ -12,7 +12,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import Protocol, Self, cast
+from typing import Protocol, Self, cast, get_args
 
 import msgspec
 
@@ -66,6 +66,7 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     kinds: tuple[GrantKind, ...] = ()
 
     def __post_init__(self) -> None:
+        _check(self.key_id, self.holder, self.algorithm)
         _material(self.material)
 
     def __repr__(self) -> str:
@@ -94,6 +95,7 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     kinds: tuple[GrantKind, ...] = ()
 
     def __post_init__(self) -> None:
+        _check(self.key_id, self.holder, self.algorithm)
         _material(self.secret)
 
     def __repr__(self) -> str:
@@ -156,6 +158,14 @@ class KeyRing(Mapping[str, TrustedKey]):
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+def _check(key_id: str, holder: str, algorithm: str) -> None:
+    if not key_id or not holder:
+        raise GrantError("a key needs an id and a holder")
+    if algorithm not in get_args(Algorithm):
+        known = ", ".join(get_args(Algorithm))
+        raise GrantError(f"unknown algorithm `{algorithm}`", help=f"one of {known}")
 
 
 def _encode(raw: bytes) -> str:

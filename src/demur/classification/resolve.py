@@ -35,8 +35,9 @@ def resolve(
     """Return the decision after `grants` and `accepted` constraints lifted what they can.
 
     The verdict becomes ALLOW when every code that refuses was lifted; otherwise it
-    stays. Grants that do not count are recorded with the reason. Soft codes whose
-    constraints were accepted stay in force as the reason for those constraints.
+    stays, and an ABSTAIN stays always: it must be judged first. Grants that do not
+    count are recorded with the reason. Soft codes whose constraints were accepted
+    stay in force as the reason for those constraints.
 
     Raises:
         InputError: There are grants but no clock to judge them by.
@@ -45,12 +46,13 @@ def resolve(
         raise InputTypeError.expected("a decision", "a Decision", decision)
     known = default_registry() if registry is None else registry
     entries = [known[code] for code in decision.reason_codes]
+    withdrawn = frozenset(named("revoked", revoked))
     judged = _Judged([], [])
-    for grant in sorted(grants, key=_order):
-        why = _untrusted(grant, keys, now, revoked) or _misses(grant, decision, entries)
+    for grant in sorted(_grants(grants), key=_order):
+        why = _untrusted(grant, keys, now, withdrawn) or _misses(grant, decision, entries)
         judged.add(grant, why)
     lifted = [entry.code for entry in entries if any(_lifts(g, entry) for g in judged.believed)]
-    agreed = named("accepted", (*decision.accepted, *accepted))
+    agreed = named("accepted", (*decision.accepted, *named("accepted", accepted)))
     bound = _bound(decision, entries, agreed)
     still = [entry for entry in entries if entry.code not in lifted]
     # INVARIANT: no grant or acceptance changes a HARD_BLOCK.
@@ -83,6 +85,17 @@ class _Judged(NamedTuple):
             self.ignored.append(IgnoredGrant(grant_id=grant.grant_id, why=why))
 
 
+def _grants(grants: Iterable[Grant]) -> list[Grant]:
+    try:
+        listed = list(grants)
+    except TypeError:
+        raise InputTypeError.expected("grants", "a list of Grants", grants) from None
+    for grant in listed:
+        if not isinstance(grant, Grant):
+            raise InputTypeError.expected("grants", "a list of Grants", grant)
+    return listed
+
+
 def _order(grant: Grant) -> tuple[str, str]:
     return (grant.grant_id, grant.signature)
 
@@ -97,6 +110,8 @@ def _untrusted(
 
 def _misses(grant: Grant, decision: Decision, entries: Sequence[Entry]) -> Rejection | None:
     """Return why a genuine grant does not reach this decision, or None if it does."""
+    if decision.verdict is Verdict.ABSTAIN:
+        return Rejection.NOT_JUDGED
     if grant.granted_to != decision.requester:
         return Rejection.OTHER_REQUESTER
     if not grant.covers(decision.scope):
@@ -107,17 +122,15 @@ def _misses(grant: Grant, decision: Decision, entries: Sequence[Entry]) -> Rejec
 
 
 def _lifts(grant: Grant, entry: Entry) -> bool:
-    return (
-        entry.refusal_class is RefusalClass.WORKFLOW_BLOCK
-        and entry.decided
-        and grant.kind in entry.grants
-        and (not grant.codes or entry.code in grant.codes)
-    )
+    # Registries see to it that only a workflow code which was decided names grants.
+    return grant.kind in entry.grants and (not grant.codes or entry.code in grant.codes)
 
 
 def _bound(decision: Decision, entries: Sequence[Entry], agreed: Sequence[str]) -> tuple[str, ...]:
     """Return the soft codes that the accepted constraints bind: all of them, or none."""
+    # INVARIANT: ABSTAIN never executes: what nobody could judge is asked again, not lifted.
+    if decision.verdict is Verdict.ABSTAIN:
+        return ()
     if not decision.constraints or not set(decision.constraints) <= set(agreed):
         return ()
-    soft = (entry for entry in entries if entry.refusal_class is RefusalClass.SOFT_BLOCK)
-    return tuple(entry.code for entry in soft if entry.decided)
+    return tuple(e.code for e in entries if e.refusal_class is RefusalClass.SOFT_BLOCK)

@@ -30,7 +30,9 @@ def exit_status(decision: Decision) -> int:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("verdict", choices=list(Verdict), help="what the engine concluded")
+    parser.add_argument(
+        "verdict", choices=[str(verdict) for verdict in Verdict], help="what the engine concluded"
+    )
     parser.add_argument("codes", nargs="*", metavar="CODE", help="the unresolved reason codes")
     parser.add_argument(
         "--constraint", action="append", default=[], help="a constraint to offer or attach"

@@ -66,6 +66,6 @@ def _summary(evolution: Evolution) -> str:
     if level is Level.REFUSED:
         return "refused; a released code never changes its meaning"
     if level is Level.NONE:
-        return "no changes"
+        return "no changes" + ("" if evolution.version_fits else ", but the version goes back")
     name = level.name.lower()
     return name if evolution.version_fits else f"{name}, but the version does not announce it"

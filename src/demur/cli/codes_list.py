@@ -6,7 +6,9 @@ import json
 from demur.cli.terminal import Paint, table
 from demur.codes.default import default_registry
 from demur.codes.entry import Entry
+from demur.codes.suggest import did_you_mean
 from demur.codes.vocabulary import RefusalClass, Severity, Surface
+from demur.errors import InputError
 
 __all__ = ["configure", "run"]
 
@@ -29,6 +31,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the codes that pass every filter."""
     registry = default_registry()
+    families = sorted({entry.family for entry in registry})
+    if args.family is not None and args.family not in families:
+        known = f"one of {', '.join(families)}"
+        hint = did_you_mean(args.family, families) or known
+        raise InputError(f"unknown family `{args.family}`", help=hint)
     entries = [entry for entry in registry if _wanted(entry, args)]
     if args.json:
         print(json.dumps([entry.as_json() for entry in entries], indent=2))

@@ -20,9 +20,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parent", help="the core code it refines")
     parser.add_argument("--description", required=True, help="what is the case, in a sentence")
     parser.add_argument(
-        "--class", dest="refusal_class", choices=list(RefusalClass), help="if stricter than parent"
+        "--class",
+        dest="refusal_class",
+        choices=[str(word) for word in RefusalClass],
+        help="if stricter than parent",
     )
-    parser.add_argument("--severity", choices=list(Severity), help="if not the parent's")
+    parser.add_argument(
+        "--severity", choices=[str(word) for word in Severity], help="if not the parent's"
+    )
     parser.add_argument("--alias", action="append", default=[], help="a legacy phrase it covers")
     parser.add_argument("--dry-run", action="store_true", help="print the file, write nothing")
 

@@ -62,7 +62,7 @@ def tour(registry: Registry, paint: Paint) -> Iterator[str]:
     yield from _heading(paint, "6", "Go on")
     yield "  demur codes list --class HARD_BLOCK    the codes nothing lifts"
     yield "  demur codes explain RCE_RISK           one code as documentation"
-    yield "  demur parse < app.log                  the refusals in your own log"
+    yield "  demur parse app.log                    the refusals in your own log"
     yield "  demur codes lint src/                  codes misused in your own sources"
 
 

@@ -3,8 +3,11 @@
 import argparse
 import sys
 
+import msgspec
+
 from demur.codes.default import default_registry
 from demur.codes.line import format_refusal
+from demur.model.refusal import Refusal
 
 __all__ = ["configure", "run"]
 
@@ -15,12 +18,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "detail", nargs="?", default="", help="what happened; `-` reads it from standard input"
     )
+    parser.add_argument("--json", action="store_true", help="the whole refusal as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the line."""
     detail = _standard_input() if args.detail == "-" else args.detail
-    print(format_refusal(args.code, detail, registry=default_registry()))
+    registry = default_registry()
+    if args.json:
+        refusal = Refusal.of(args.code, detail, registry=registry)
+        print(msgspec.json.encode(refusal).decode())
+    else:
+        print(format_refusal(args.code, detail, registry=registry))
     return 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from demur.classification.grants import sign_grant
 from demur.cli.key_files import read_signing_key
 from demur.codes.default import default_registry
+from demur.codes.entry import Entry
 from demur.codes.vocabulary import GrantKind
 from demur.errors import InputError
 
@@ -18,7 +19,7 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("kind", choices=list(GrantKind), help="what is granted")
+    parser.add_argument("kind", choices=[str(word) for word in GrantKind], help="what is granted")
     parser.add_argument("--key", required=True, type=Path, help="the signing key's file")
     parser.add_argument("--to", required=True, help="who may use it, e.g. `agent:billing`")
     parser.add_argument(
@@ -38,13 +39,30 @@ def run(args: argparse.Namespace) -> int:
         grant_id=args.id or os.urandom(12).hex(),
         kind=args.kind,
         granted_to=args.to,
-        scope=dict(_pair(text) for text in args.scope),
+        scope=_scope(args.scope),
         not_before=now,
         expires_at=now + _period(args.period),
-        codes=[registry[code].code for code in args.code],
+        codes=[_liftable(registry[code], args.kind) for code in args.code],
     )
     print(grant.to_json().decode())
     return 0
+
+
+def _scope(texts: list[str]) -> dict[str, str]:
+    scope: dict[str, str] = {}
+    for key, value in map(_pair, texts):
+        if key in scope:
+            raise InputError(f"the scope names `{key}` twice", help="sign a grant for each value")
+        scope[key] = value
+    return scope
+
+
+def _liftable(entry: Entry, kind: str) -> str:
+    if kind not in entry.grants:
+        kinds = ", ".join(entry.grants)
+        help_text = f"it is lifted by {kinds}" if kinds else "no grant lifts it"
+        raise InputError(f"a grant of {kind} does not lift `{entry.code}`", help=help_text)
+    return entry.code
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ import msgspec
 from demur.classification.keys import KEY_BYTES, SigningKey
 from demur.cli.key_files import write_new, write_secret
 from demur.codes.vocabulary import GrantKind
+from demur.errors import InputError
 
 __all__ = ["configure", "run"]
 
@@ -19,12 +20,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--holder", required=True, help="who signs with it, e.g. `user:mary`")
     parser.add_argument("--algorithm", choices=["ed25519", "hmac-sha256"], default="ed25519")
     parser.add_argument(
-        "--kind", action="append", default=[], choices=list(GrantKind), help="limit what it grants"
+        "--kind",
+        action="append",
+        default=[],
+        choices=[str(word) for word in GrantKind],
+        help="limit what it grants",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the signing key and the key for those who verify."""
+    if not Path(args.name).name:
+        raise InputError("a key needs a name", help="like `mary`, for mary.key.json")
     key = SigningKey.make(
         os.urandom(KEY_BYTES),
         key_id=Path(args.name).name,

@@ -17,7 +17,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Add the id; the list is replaced in one step, so a reader never sees half of it."""
-    ids = sorted(read_revoked(args.revoked) | {args.grant_id})
+    before = read_revoked(args.revoked) if args.revoked.exists() else frozenset()
+    ids = sorted(before | {args.grant_id})
     draft = args.revoked.with_name(f"{args.revoked.name}.new")
     draft.write_text(json.dumps(ids, indent=2) + "\n", encoding="utf-8")
     draft.replace(args.revoked)

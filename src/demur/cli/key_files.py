@@ -41,12 +41,13 @@ def read(path: Path) -> bytes:
 
 
 def read_revoked(path: Path | None) -> frozenset[str]:
-    """Return the revoked grant ids: a JSON list of strings. No file, none revoked."""
-    if path is None or not path.exists():
+    """Return the revoked grant ids: a JSON list of strings. A list that is named must be there."""
+    if path is None:
         return frozenset()
+    text = read(path)
     try:
-        ids = json.loads(read(path))
-    except ValueError as error:
+        ids = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise GrantError("not a JSON list of grant ids", where=str(path)) from error
     if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
         raise GrantError("not a JSON list of grant ids", where=str(path))

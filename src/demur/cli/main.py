@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from demur.cli.commands import build_parser
 from demur.cli.terminal import Paint
-from demur.errors import DemurError, one_line
+from demur.errors import DemurError, InputError, one_line
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["main", "run"]
 
 INTERRUPTED = 130
+CLOSED_PIPE = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,10 +35,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away, as `head` does: not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        # The reader went away, as `head` does; a script must not take that for success.
+        _close_output()
+        return CLOSED_PIPE
+    except OSError as error:
+        reason = str(error.strerror or error).lower()
+        if error.filename is None:
+            _close_output()
+        return _report(InputError(reason, where=str(error.filename or "output")))
     return status
+
+
+def _close_output() -> None:
+    """Send what is still buffered nowhere, so that leaving does not fail on it once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(error: DemurError) -> int:

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from demur.codes.default import default_registry
 from demur.codes.find import FoundRefusal, find_refusals
@@ -17,7 +18,10 @@ REFUSED = 3
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("text", nargs="?", help="the text to read; standard input if absent")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="what to read; standard input if absent or `-`"
+    )
+    parser.add_argument("--text", help="read this text instead")
     parser.add_argument("--json", action="store_true", help="one JSON object a refusal")
     parser.add_argument(
         "--check", action="store_true", help=f"exit with {REFUSED} if there is any refusal"
@@ -27,19 +31,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print each refusal as its canonical line, or as JSON."""
     registry = default_registry()
-    lines = _standard_input() if args.text is None else iter([args.text])
     seen = False
-    for line in lines:
+    for line in _lines(args.files) if args.text is None else [args.text]:
         for refusal in find_refusals(line, registry=registry):
             seen = True
             print(_json(refusal, registry) if args.json else _line(refusal, registry))
     return REFUSED if args.check and seen else 0
 
 
-def _standard_input() -> Iterator[str]:
-    # Log bytes are not always UTF-8; what cannot be decoded survives as lone surrogates.
-    for raw in sys.stdin.buffer:
-        yield raw.decode("utf-8", "surrogateescape")
+def _lines(files: list[str]) -> Iterator[str]:
+    for name in files or ["-"]:
+        with sys.stdin.buffer if name == "-" else Path(name).open("rb") as stream:
+            # Log bytes are not always UTF-8; what cannot be decoded survives as lone surrogates.
+            for raw in stream:
+                yield raw.decode("utf-8", "surrogateescape")
 
 
 def _line(refusal: FoundRefusal, registry: Registry) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from demur.codes.vocabulary import RefusalClass
+from demur.errors import one_line
 
 __all__ = ["Paint", "class_colour", "table", "wrap"]
 
@@ -31,7 +32,7 @@ class Paint:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         target = sys.stdout if stream is None else stream
-        if os.environ.get("NO_COLOR"):
+        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             self._on = False
         else:
             self._on = bool(os.environ.get("FORCE_COLOR")) or target.isatty()
@@ -72,7 +73,7 @@ def wrap(text: str, indent: str = "") -> str:
 
 def table(rows: Iterable[Sequence[str]], head: Sequence[str], paint: Paint) -> str:
     """Return the rows as aligned columns under a dimmed head."""
-    lines = [tuple(head), *map(tuple, rows)]
+    lines = [tuple(head), *(tuple(one_line(cell) for cell in row) for row in rows)]
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
     shown = [
         "  ".join(cell.ljust(space) for cell, space in zip(line, widths, strict=True)).rstrip()

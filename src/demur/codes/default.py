@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,5 +81,8 @@ def _load_or_core(paths: tuple[str, ...]) -> Registry:
     try:
         return _load(paths)
     except RegistryError as error:
-        warnings.warn(f"using the core reason codes alone: {error}", RuntimeWarning, stacklevel=4)
+        # Even where warnings are errors: reading a line never fails.
+        with suppress(RuntimeWarning):
+            message = f"using the core reason codes alone: {error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=4)
         return Registry.load()

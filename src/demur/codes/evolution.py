@@ -129,6 +129,10 @@ def _phrases(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Ch
             yield Change(Level.REFUSED, code, text)
     for phrase in sorted(after.keys() - before.keys()):
         yield Change(Level.MINOR, after[phrase], f"aliases: `{phrase}` added")
+        for older, code in sorted(before.items()):
+            if older in phrase and code != after[phrase]:
+                text = f"aliases: `{phrase}` takes texts from `{older}` of `{code}`"
+                yield Change(Level.MAJOR, after[phrase], text)
 
 
 _Judge = Callable[[Any, Any], tuple[Level, str]]
@@ -168,6 +172,13 @@ def _deprecated(old: object, new: object) -> tuple[Level, str]:
     return Level.MINOR, "deprecated"
 
 
+def _obligations(old: Any, new: Any) -> tuple[Level, str]:
+    lost = [duty for duty in old if duty not in new]
+    if lost:
+        return Level.REFUSED, f"drops {', '.join(lost)}; a duty is never taken back"
+    return Level.MAJOR, f"`{_show(old)}` became `{_show(new)}`"
+
+
 def _members(old: Any, new: Any) -> tuple[Level, str]:
     lost, added = [m for m in old or () if m not in (new or ())], [*(new or ())]
     gained = [member for member in added if member not in (old or ())]
@@ -191,10 +202,10 @@ _JUDGES: Mapping[str, _Judge] = {
     "severity": _always(Level.MINOR),
     "advice": _always(Level.MAJOR),
     "retry_scope": _always(Level.MAJOR),
-    "decided": _always(Level.MAJOR),
+    "decided": _reuse,
     "parent": _always(Level.MAJOR),
     "grants": _always(Level.MAJOR),
-    "obligations": _always(Level.MAJOR),
+    "obligations": _obligations,
     "surfaces": _members,
     "http": _always(Level.MAJOR),
     "since": _reuse,

@@ -8,18 +8,17 @@ never read by its legacy phrases.
 """
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from demur.codes.default import registry_or_core
-from demur.codes.line import MARK, PREFIX, restore
+from demur.codes.line import PREFIX, markers, restore
 from demur.codes.names import is_code
 from demur.codes.registry import Registry
 from demur.errors import InputTypeError
 
 __all__ = ["FoundRefusal", "find_refusals"]
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m\Z")
+_COLOUR_OFF = re.compile(r"(?:\x1b\[[0-9;]*m)+\Z")
 _LINE = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 
 
@@ -48,9 +47,11 @@ def find_refusals(text: str, *, registry: Registry | None = None) -> list[FoundR
 
 
 def _in_line(line: str, offset: int, registry: Registry) -> FoundRefusal | None:
+    # A coloured line ends by switching the colour off, which is no part of what it says.
+    line = _COLOUR_OFF.sub("", line) if "\x1b" in line else line
     end = offset + len(line)
     start = -1
-    for start in _marks(line):
+    for start in markers(line):
         claim = _claim(line, start)
         if claim is not None:
             entry = registry.get(claim.name)
@@ -61,17 +62,6 @@ def _in_line(line: str, offset: int, registry: Registry) -> FoundRefusal | None:
             return None
     code = registry.code_of_phrase(line) if start < 0 else None
     return None if code is None else FoundRefusal(code, line, offset, end, legacy=True)
-
-
-def _marks(line: str) -> Iterator[int]:
-    """Yield where `REFUSED:` stands as a word of its own."""
-    start = line.find(MARK)
-    while start >= 0:
-        before = line[start - 1] if start else " "
-        # A terminal's colour code ends in a letter, but it is no part of a word.
-        if not (before.isalnum() or before == "_") or _COLOUR.search(line, start - 20, start):
-            yield start
-        start = line.find(MARK, start + 1)
 
 
 def _claim(line: str, start: int) -> _Claim | None:

@@ -7,6 +7,7 @@ stay as they are.
 """
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from demur.codes.default import default_registry, registry_or_core
@@ -20,7 +21,9 @@ __all__ = [
     "PREFIX",
     "ParsedRefusal",
     "format_refusal",
+    "markers",
     "parse_refusal",
+    "refusal_line",
     "restore",
 ]
 
@@ -44,6 +47,7 @@ _RUN = r"(?<!\\)\\++"
 _TO_ESCAPE = re.compile(rf"{_RUN}(?=[{_UNSAFE}]|{_TAIL})|[{_UNSAFE}]")
 _TO_RESTORE = re.compile(rf"({_RUN})({_TAIL})")
 _LINE_BREAK = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m\Z")
 _NEWLINE_AT_END = re.compile(r"(?:\r\n|[\n\r])\Z")
 
 
@@ -71,11 +75,20 @@ def format_refusal(code: str, detail: str = "", *, registry: Registry | None = N
         head = _head((default_registry() if registry is None else registry)[code].code)
     if not isinstance(detail, str):
         raise InputTypeError.expected("a detail", "a string", detail)
-    # A printable text holds nothing to escape, unless it looks escaped already.
-    if not detail.isprintable() or "\\u" in detail:
-        detail = _TO_ESCAPE.sub(_escape, detail)
     # Joined, not formatted: a detail may be a string enum, which formats as its name.
-    return head + detail
+    return head + _escaped(detail)
+
+
+def refusal_line(code: str, detail: str) -> str:
+    """Return the line for a code that was checked already, by whoever made the refusal."""
+    return _head(code) + _escaped(detail)
+
+
+def _escaped(detail: str) -> str:
+    # A printable text holds nothing to escape, unless it looks escaped already.
+    if detail.isprintable() and "\\u" not in detail:
+        return detail
+    return _TO_ESCAPE.sub(_escape, detail)
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -97,8 +110,8 @@ def _unescape(found: re.Match[str]) -> str:
 def parse_refusal(text: str, *, registry: Registry | None = None) -> ParsedRefusal | None:
     """Return the code and detail that `text` refuses with, or None if it is no refusal.
 
-    A canonical line wins; otherwise a legacy phrase in the text gives the code,
-    and the whole text is the detail. Unknown codes are None. No string raises.
+    A canonical line wins; a text without any marker may mean a code by a legacy phrase,
+    and is then the detail as a whole. Unknown codes are None. No string raises.
     """
     # The canonical line of a core code takes this way and no other: it is the hot path.
     try:
@@ -111,10 +124,21 @@ def parse_refusal(text: str, *, registry: Registry | None = None) -> ParsedRefus
         raise InputTypeError.expected("a refusal", "a string", text)
     if text[: len(PREFIX)] == PREFIX:
         return _parse_canonical(text, registry)
-    if text.lstrip()[: len(MARK)] == MARK:
+    if MARK in text and next(markers(text), None) is not None:
         return None
     code = (registry_or_core() if registry is None else registry).code_of_phrase(text)
     return None if code is None else ParsedRefusal(_CORE.get(code, code), text)
+
+
+def markers(line: str) -> Iterator[int]:
+    """Yield where `REFUSED:` stands as a word of its own."""
+    start = line.find(MARK)
+    while start >= 0:
+        before = line[start - 1] if start else " "
+        # A terminal's colour code ends in a letter, but it is no part of a word.
+        if not (before.isalnum() or before == "_") or _COLOUR.search(line, start - 20, start):
+            yield start
+        start = line.find(MARK, start + 1)
 
 
 def _parse_canonical(text: str, registry: Registry | None) -> ParsedRefusal | None:

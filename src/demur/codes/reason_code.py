@@ -287,8 +287,8 @@ class ReasonCode(StrEnum):
     lifted. It never lifts a denial."""
 
     IDEMPOTENCY_CONFLICT = "IDEMPOTENCY_CONFLICT"
-    """A request id that was already decided came back with a different body. The same id with
-    the same body returns the first decision."""
+    """A request id that was already decided came back with a different body. Repeating a
+    request unchanged is no conflict."""
 
     OLD_FRAUD_BLOCK = "OLD_FRAUD_BLOCK"
     """Older general code for payments refused as fraud. New decisions use

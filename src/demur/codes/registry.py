@@ -29,7 +29,8 @@ class Registry:
     """
 
     def __init__(self, core: Document, organisations: Iterable[Document] = ()) -> None:
-        build = _Build(core, _distinct(organisations))
+        self._sources = (core, tuple(_distinct(organisations)))
+        build = _Build(*self._sources)
         if build.problems:
             raise RegistryError.of(build.problems)
         self._entries = MappingProxyType(build.entries)
@@ -85,6 +86,10 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __reduce__(self) -> tuple[type["Registry"], tuple[Document, tuple[Document, ...]]]:
+        # Views of mappings do not travel between processes; what they were made of does.
+        return (type(self), self._sources)
 
     def __repr__(self) -> str:
         return f"<Registry {self.label}: {len(self)} codes>"

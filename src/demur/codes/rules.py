@@ -24,8 +24,11 @@ REQUIRED_OF_ORGANISATIONS = ("code", "description", "parent", "since")
 
 _SHORTEST_PHRASE = 6
 _LONGEST_PHRASE = 200
-_LIFTING_ADVICE = frozenset(
-    {Advice.ACCEPT_CONSTRAINTS, Advice.PROVIDE_CONTEXT, Advice.REQUEST_APPROVAL}
+_HARD_ADVICE = (
+    Advice.DO_NOT_RETRY,
+    Advice.CHANGE_REQUEST,
+    Advice.RESET_CONTEXT,
+    Advice.ESCALATE_OPERATOR,
 )
 
 
@@ -69,6 +72,7 @@ def check_entry(entry: Entry, where: str, known: Mapping[str, Entry]) -> Iterato
     if problem := name_problem(entry.code):
         yield Problem(where, f"bad name `{entry.code}`: {problem}")
     yield from _effect(entry, where)
+    yield from _refusal(entry, where)
     yield from _lifting(entry, where)
     yield from _deprecation(entry, where, known)
     if entry.parent is not None:
@@ -89,13 +93,20 @@ def _effect(entry: Entry, where: str) -> Iterator[Problem]:
             yield Problem(where, f"a code with effect `{entry.effect}` {verb} `{name}`")
 
 
+def _refusal(entry: Entry, where: str) -> Iterator[Problem]:
+    if entry.effect is Effect.REFUSE and entry.http < 400:
+        yield Problem(where, f"HTTP status {entry.http} does not refuse", "4xx or 5xx")
+    if entry.effect is Effect.ALLOW and entry.aliases:
+        yield Problem(where, "a code that allows has no legacy phrases of refusals")
+
+
 def _lifting(entry: Entry, where: str) -> Iterator[Problem]:
     # INVARIANT: only a workflow block names grants, and a hard block advises no way around.
     if entry.grants and entry.refusal_class is not RefusalClass.WORKFLOW_BLOCK:
         yield Problem(where, "only a WORKFLOW_BLOCK can be lifted by grants", "leave `grants` out")
-    if entry.refusal_class is RefusalClass.HARD_BLOCK and entry.advice in _LIFTING_ADVICE:
+    if entry.refusal_class is RefusalClass.HARD_BLOCK and entry.advice not in _HARD_ADVICE:
         problem = f"a HARD_BLOCK cannot advise `{entry.advice}`: nothing lifts it"
-        yield Problem(where, problem, "one of do_not_retry, change_request, escalate_operator")
+        yield Problem(where, problem, f"one of {', '.join(_HARD_ADVICE)}")
     if entry.grants and not entry.decided:
         yield Problem(where, "no grant lifts a code that was not decided", "leave `grants` out")
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from demur.codes.default import registry_or_core
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InconsistentError
 from demur.model.outcome import outcome
@@ -23,9 +24,10 @@ class IgnoredGrant(msgspec.Struct, frozen=True, kw_only=True):
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided and how to go on. Build one with `conclude`.
 
-    `reason_codes` are in force, `resolved_codes` were lifted by grants or accepted
-    constraints. `requester` and `scope` say whose request it is and what it touches:
-    a grant must cover both.
+    `reason_codes` are in force; `resolved_codes` were lifted by grants or bound by
+    accepted constraints, and a bound code stays in force as the reason for them.
+    `requester` and `scope` say whose request it is and what it touches: a grant must
+    cover both.
     """
 
     verdict: Verdict
@@ -60,10 +62,28 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.verdict} with {self.refusal_class or 'no refusal class'} "
                 f"is {expected}, not {self.decision_output}"
             )
-        if self.refusal_class is not None and not self.reason_codes:
-            raise InconsistentError(f"{self.refusal_class} needs the reason codes it comes from")
+        self._check_class()
         # INVARIANT: every output but ALLOW_EXECUTE carries all recovery fields.
         if expected is not DecisionOutput.ALLOW_EXECUTE:
             for field in _RECOVERY:
                 if not getattr(self, field):
                     raise InconsistentError(f"{expected} without `{field}` is a dead end")
+
+    def _check_class(self) -> None:
+        """Refuse a class that the codes do not have; codes unknown here are taken at their word."""
+        if self.refusal_class is not None and not self.reason_codes:
+            raise InconsistentError(f"{self.refusal_class} needs the reason codes it comes from")
+        known = registry_or_core()
+        entries = [known.get(code) for code in self.reason_codes]
+        classes = [entry.refusal_class for entry in entries if entry is not None]
+        strictest = max((c for c in classes if c is not None), key=_strictness, default=None)
+        given, found = _strictness(self.refusal_class), _strictness(strictest)
+        if given < found or (given > found and None not in entries):
+            raise InconsistentError(
+                f"the class of {', '.join(self.reason_codes) or 'no codes'} is "
+                f"{strictest or 'none'}, not {self.refusal_class or 'none'}"
+            )
+
+
+def _strictness(refusal_class: RefusalClass | None) -> int:
+    return 0 if refusal_class is None else refusal_class.strictness

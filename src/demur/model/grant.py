@@ -7,6 +7,7 @@ and clock are known.
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, Self
+from unicodedata import is_normalized
 
 import msgspec
 
@@ -42,18 +43,14 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def __post_init__(self) -> None:
         for name in ("grant_id", "granted_by", "granted_to", "key_id"):
-            if not getattr(self, name):
-                raise GrantError(f"a grant needs `{name}`")
+            _check_name(name, getattr(self, name))
         if not self.scope:
             raise GrantError(
                 "a grant needs a scope", help='like `{"action": "refund"}`; `*` covers any value'
             )
         if not all(isinstance(word, str) for pair in self.scope.items() for word in pair):
             raise GrantError("a scope has strings for keys and values")
-        for name in ("not_before", "expires_at"):
-            if getattr(self, name).tzinfo is None:
-                raise GrantError(f"`{name}` needs a time zone", help="like 2027-01-31T12:00:00Z")
-        if self.expires_at <= self.not_before:
+        if _in_utc("expires_at", self.expires_at) <= _in_utc("not_before", self.not_before):
             raise GrantError("a grant expires after it begins", help="move `expires_at`")
 
     def signed_bytes(self) -> bytes:
@@ -61,7 +58,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         fields = msgspec.to_builtins(self)
         del fields["signature"]
         for name in ("not_before", "expires_at"):
-            fields[name] = getattr(self, name).astimezone(UTC).isoformat()
+            fields[name] = _in_utc(name, getattr(self, name)).isoformat()
         return _DOMAIN + canonical_bytes(fields)
 
     def covers(self, scope: Mapping[str, str]) -> bool:
@@ -82,5 +79,22 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """
         try:
             return msgspec.json.decode(text, type=cls)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeError, RecursionError, GrantError) as error:
             raise GrantError(f"not a grant: {error}") from error
+
+
+def _check_name(field: str, name: object) -> None:
+    """Refuse names that look like another name: outer spaces, invisible or decomposed letters."""
+    if not isinstance(name, str) or not name:
+        raise GrantError(f"a grant needs `{field}`")
+    if name != name.strip() or not name.isprintable() or not is_normalized("NFC", name):
+        raise GrantError(f"`{field}` must be plain text without outer spaces, not {name!r}")
+
+
+def _in_utc(field: str, moment: object) -> datetime:
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise GrantError(f"`{field}` needs a time zone", help="like 2027-01-31T12:00:00Z")
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise GrantError(f"`{field}` is out of range") from error

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from demur.codes.default import default_registry
-from demur.codes.line import format_refusal, parse_refusal
+from demur.codes.line import parse_refusal, refusal_line
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity, Surface
 from demur.errors import InputError, InputTypeError
@@ -40,6 +40,14 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     line: str = ""
 
     def __post_init__(self) -> None:
+        expected = refusal_line(self.code, self.detail)
+        if not self.line:
+            msgspec.structs.force_setattr(self, "line", expected)
+        elif self.line != expected:
+            raise InputError(
+                "the line of a refusal says something else than its code and detail",
+                help="leave `line` out; it follows from them",
+            )
         if len(self.detail) > LONGEST_DETAIL:
             raise InputError(
                 f"a detail has at most {LONGEST_DETAIL} characters, not {len(self.detail)}",
@@ -80,11 +88,10 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
             registry=known.label,
             parent=entry.parent,
             detail=short,
-            evidence=dict(evidence or {}),
+            evidence=_evidence(evidence),
             surface=None if surface is None else _surface(surface),
             source=source,
             decision_id=decision_id,
-            line=format_refusal(entry.code, short, registry=known),
         )
 
     @classmethod
@@ -98,11 +105,25 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def clip(detail: str) -> str:
-    """Return `detail`, cut to the longest length with a note of what was left out."""
+    """Return `detail` fit to travel: encodable, and cut with a note of what was left out."""
+    detail = detail.encode("utf-8", "replace").decode("utf-8")
     if len(detail) <= LONGEST_DETAIL:
         return detail
     kept = LONGEST_DETAIL - len(f"… [{len(detail)} more characters]")
     return f"{detail[:kept]}… [{len(detail) - kept} more characters]"
+
+
+def _evidence(evidence: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the evidence as plain JSON values, so that the refusal can travel."""
+    if evidence is None:
+        return {}
+    if not isinstance(evidence, Mapping):
+        raise InputTypeError.expected("evidence", "a mapping", evidence)
+    try:
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(evidence)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"evidence must be plain JSON values: {error}") from error
+    return plain
 
 
 def _surface(name: str) -> Surface:

@@ -89,3 +89,10 @@ def test_bad_input_says_what_is_wrong() -> None:
 
 def test_names_are_kept_in_order_and_once() -> None:
     assert named("codes", ["b", "a", "b"]) == ("b", "a")
+
+
+def test_what_is_named_has_a_name_and_a_flag_is_a_flag() -> None:
+    with pytest.raises(InputError, match="an item of missing is empty"):
+        classify("ESCALATE", ["SCOPE_MISSING"], missing=[" "])
+    with pytest.raises(InputTypeError, match="attempts_left must be true or false"):
+        classify("DENY", ["RCE_RISK"], attempts_left="no")  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from demur.classification.grants import Rejection, sign_grant, why_rejected
 from demur.classification.keys import KeyRing, SigningKey
 from demur.codes.vocabulary import GrantKind
-from demur.errors import GrantError, InputError
+from demur.errors import GrantError, InputError, InputTypeError
 from demur.model.grant import Grant
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -86,3 +86,14 @@ def test_what_cannot_be_granted_is_refused_at_signing() -> None:
 def test_the_clock_needs_a_time_zone() -> None:
     with pytest.raises(InputError, match="time zone"):
         why_rejected(grant(), RING, now=NOON.replace(tzinfo=None))
+
+
+def test_what_has_no_bytes_was_never_signed() -> None:
+    odd = msgspec.structs.replace(grant(), scope={"action": "\ud800"})
+
+    assert why_rejected(odd, RING, now=NOON) is Rejection.BAD_SIGNATURE
+
+
+def test_the_clock_is_a_datetime() -> None:
+    with pytest.raises(InputTypeError, match="must be a datetime"):
+        why_rejected(grant(), RING, now="2026")  # type: ignore[arg-type]

@@ -80,3 +80,18 @@ def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
 def test_randomness_is_bytes() -> None:
     with pytest.raises(InputTypeError, match="must be bytes"):
         SigningKey.make("0" * 32, key_id="k", holder="h")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_signature_has_one_spelling(algorithm: Algorithm) -> None:
+    signature = key(algorithm).sign(b"message")
+
+    assert not key(algorithm).trusted().verifies(b"message", f"{signature}\n")
+    assert not key(algorithm).trusted().verifies(b"message", f"!{signature}")
+
+
+def test_a_key_needs_an_id_a_holder_and_a_known_algorithm() -> None:
+    with pytest.raises(GrantError, match="an id and a holder"):
+        SigningKey.make(bytes(32), key_id="", holder="h")
+    with pytest.raises(GrantError, match="unknown algorithm `none`"):
+        SigningKey.make(bytes(32), key_id="k", holder="h", algorithm="none")  # type: ignore[arg-type]

@@ -100,10 +100,13 @@ def test_with_every_authority_only_what_names_it_is_lifted(
     liftable = {
         code
         for code in decision.reason_codes
-        if CORE[code].grants or (agreed and CORE[code].refusal_class is RefusalClass.SOFT_BLOCK)
+        if decision.verdict is not Verdict.ABSTAIN
+        and (CORE[code].grants or (agreed and CORE[code].refusal_class == "SOFT_BLOCK"))
     }
     assert set(after.resolved_codes) == liftable
     assert (after.verdict is Verdict.ALLOW) is (liftable == set(decision.reason_codes))
+    if after.verdict is Verdict.ALLOW:
+        assert after.missing == ()
 
 
 @given(decisions(), GRANTS, ACCEPTED)
@@ -139,6 +142,34 @@ def test_grants_first_and_constraints_later_end_where_both_at_once_end(
     assert later.verdict is both.verdict
     assert later.decision_output is both.decision_output
     assert later.reason_codes == both.reason_codes
+
+
+@given(decisions(), ACCEPTED)
+def test_abstain_never_executes(decision: Decision, accepted: list[str]) -> None:
+    """INVARIANT: ABSTAIN never executes: what nobody could judge is asked again, not lifted."""
+    if decision.verdict is Verdict.ABSTAIN:
+        after = lift(decision, EVERY_GRANT, accepted)
+
+        assert after.verdict is Verdict.ABSTAIN
+        assert after.reason_codes == decision.reason_codes
+        assert {ignored.why for ignored in after.ignored_grants} == {"not_judged"}
+
+
+def test_what_is_handed_in_may_be_used_up_by_reading() -> None:
+    decision = conclude(
+        "ESCALATE", ["APPROVAL_REQUIRED"], requester="agent:a", scope={"action": "refund"}
+    )
+    pair = [grant("approval", grant_id="g1"), grant("approval", grant_id="g2")]
+    withdrawn: Any = (name for name in ["g2", "g1"])
+    after = resolve(decision, iter(pair), keys=RING, now=NOON, revoked=withdrawn)
+
+    assert after.verdict is Verdict.ESCALATE
+    with pytest.raises(InputTypeError, match="not one string"):
+        resolve(decision, accepted="dry_run")
+    with pytest.raises(InputTypeError, match="a list of Grants"):
+        resolve(decision, ["approval"], now=NOON)  # type: ignore[list-item]
+    with pytest.raises(InputTypeError, match="a list of Grants"):
+        resolve(decision, pair[0], now=NOON)  # type: ignore[arg-type]
 
 
 def test_what_was_ignored_is_recorded_with_its_reason() -> None:

@@ -100,3 +100,9 @@ def test_different_registries_cannot_be_compared(tmp_path: Path) -> None:
 
     assert ran.status == 1
     assert "`core` and `acme.com` are different registries" in ran.err
+
+
+def test_a_version_that_goes_back_is_said(tmp_path: Path) -> None:
+    ran = demur("codes", "diff", CORE_PATH, core(tmp_path / "n", version="0.9.0"))
+
+    assert "no changes, but the version goes back" in ran.out

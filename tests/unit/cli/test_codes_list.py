@@ -60,10 +60,15 @@ def test_codes_are_filtered_by_severity_surface_and_family(core: Registry, capsy
     assert 0 < len(wanted) < len(core)
 
 
+def test_an_unknown_family_is_an_error_with_a_guess(capsys: Capture) -> None:
+    assert main(["codes", "list", "--family", "gard"]) == 1
+    assert "did you mean `guard`?" in capsys.readouterr().err
+
+
 def test_a_filter_that_nothing_passes_leaves_an_empty_table(
     core: Registry, capsys: Capture
 ) -> None:
-    assert main(["codes", "list", "--family", "nothing"]) == 0
+    assert main(["codes", "list", "--family", "runtime", "--class", "SOFT_BLOCK"]) == 0
 
     head, total = capsys.readouterr().out.splitlines()
     assert head.startswith("CODE")

@@ -1,4 +1,5 @@
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,3 +65,11 @@ def test_an_organisation_s_code_is_known_by_the_environment(
 
     assert main(["format", "acme.com/KYC_EXPIRED", "x"]) == 0
     assert capsys.readouterr().out == "REFUSED: acme.com/KYC_EXPIRED: x\n"
+
+
+def test_as_json_it_is_the_whole_refusal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["format", "RCE_RISK", "x", "--json"]) == 0
+
+    refusal = json.loads(capsys.readouterr().out)
+    assert refusal["line"] == "REFUSED: RCE_RISK: x"
+    assert refusal["advice"] == "do_not_retry"

@@ -118,7 +118,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     assert "none.json: cannot read: no such file" in ran.err
 
 
-@pytest.mark.parametrize("content", ["{", '{"a": 1}', "[1]"])
+@pytest.mark.parametrize("content", ["{", '{"a": 1}', "[1]", "[" * 100_000])
 def test_a_broken_revocation_list_is_no_empty_one(mary: Path, content: str) -> None:
     revoked = mary / "revoked.json"
     revoked.write_text(content)
@@ -129,3 +129,38 @@ def test_a_broken_revocation_list_is_no_empty_one(mary: Path, content: str) -> N
 
     assert ran.status == 1
     assert "not a JSON list of grant ids" in ran.err
+
+
+def test_a_revocation_list_that_is_named_must_be_there(mary: Path) -> None:
+    ran = demur(
+        *("grant", "verify", "-", "--trust", mary / "mary.trusted.json"),
+        *("--revoked", mary / "typo.json"),
+        stdin=create(mary),
+    )
+
+    assert ran.status == 1
+    assert "typo.json: cannot read: no such file" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        (["--scope", "action=payout"], "the scope names `action` twice"),
+        (["--code", "RCE_RISK"], "a grant of approval does not lift `RCE_RISK`"),
+        (["--code", "SCOPE_MISSING"], "a grant of approval does not lift `SCOPE_MISSING`"),
+    ],
+)
+def test_a_grant_that_would_not_do_what_it_says_is_not_signed(
+    mary: Path, more: list[str], problem: str
+) -> None:
+    ran = demur(
+        *("grant", "create", "approval", "--key", mary / "mary.key.json"),
+        *("--to", "agent:a", "--scope", "action=refund", *more),
+    )
+
+    assert ran.status == 1
+    assert problem in ran.err
+
+
+def test_a_key_has_a_name() -> None:
+    assert "a key needs a name" in demur("grant", "keygen", "", "--holder", "h").err

@@ -9,6 +9,7 @@ import pytest
 
 from demur.cli.main import main, run
 
+FULL = Path("/dev/full")
 Capture = pytest.CaptureFixture[str]
 
 
@@ -95,17 +96,31 @@ def test_an_interrupt_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatc
     assert main(["demo"]) == 130
 
 
-def test_a_reader_that_goes_away_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_goes_away_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as stream:
         monkeypatch.setattr("sys.stdout", stream)
 
-        assert main(["format", "RCE_RISK", "x"]) == 0
+        assert main(["format", "RCE_RISK", "x"]) == 141
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_reported_without_a_traceback() -> None:
+    with FULL.open("w") as stream:
+        ran = subprocess.run(
+            [sys.executable, "-m", "demur", "format", "RCE_RISK", "x"],
+            stdout=stream,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert (ran.returncode, ran.stderr) == (1, "error: output: no space left on device\n")
 
 
 def test_running_exits_with_the_status(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr("sys.argv", ["demur", "parse", "--check", "REFUSED: RCE_RISK: x"])
+    monkeypatch.setattr("sys.argv", ["demur", "parse", "--check", "--text", "REFUSED: RCE_RISK: x"])
 
     with pytest.raises(SystemExit) as caught:
         run()
@@ -128,7 +143,7 @@ def test_a_console_that_lacks_a_character_shows_its_escape(monkeypatch: pytest.M
 
 def test_the_module_is_the_command() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "demur", "parse", "--check", "REFUSED: RCE_RISK: x"],
+        [sys.executable, "-m", "demur", "parse", "--check", "--text", "REFUSED: RCE_RISK: x"],
         capture_output=True,
         text=True,
         check=False,
@@ -146,4 +161,4 @@ def test_a_process_whose_reader_goes_away_ends_quietly() -> None:
         assert process.stdout.read(1) == b"["
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait() == 0
+        assert process.wait() == 141

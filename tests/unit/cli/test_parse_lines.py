@@ -1,5 +1,6 @@
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_as_json_each_refusal_says_what_its_code_means(capsys: pytest.CaptureFix
 
 
 def test_a_text_can_be_given_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["parse", "x REFUSED: RCE_RISK: y\nz REFUSED: RATE_LIMIT: w"]) == 0
+    assert main(["parse", "--text", "x REFUSED: RCE_RISK: y\nz REFUSED: RATE_LIMIT: w"]) == 0
     assert capsys.readouterr().out == "REFUSED: RCE_RISK: y\nREFUSED: RATE_LIMIT: w\n"
 
 
@@ -53,8 +54,20 @@ def test_a_text_can_be_given_on_the_command_line(capsys: pytest.CaptureFixture[s
     ("text", "status"), [("REFUSED: RCE_RISK: x", 3), ("all is well", 0), ("", 0)]
 )
 def test_checking_turns_a_refusal_into_an_exit_status(text: str, status: int) -> None:
-    assert main(["parse", "--check", text]) == status
+    assert main(["parse", "--check", "--text", text]) == status
 
 
 def test_without_checking_a_refusal_is_no_failure() -> None:
-    assert main(["parse", "REFUSED: RCE_RISK: x"]) == 0
+    assert main(["parse", "--text", "REFUSED: RCE_RISK: x"]) == 0
+
+
+def test_files_are_read_in_turn_and_a_missing_one_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(LOG)
+
+    assert main(["parse", str(path), str(path)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert main(["parse", str(tmp_path / "none.log")]) == 1
+    assert "none.log: no such file or directory" in capsys.readouterr().err

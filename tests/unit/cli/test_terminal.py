@@ -90,3 +90,17 @@ def test_a_table_is_aligned_under_a_dimmed_head() -> None:
         "OK",
     ]
     assert table([], ("CODE", "HUE"), Paint(Terminal())) == "\x1b[2mCODE  HUE\x1b[0m"
+
+
+def test_a_cell_cannot_reach_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    assert "\x1b" not in table([["\x1b[31mred"]], ["HEAD"], Paint())
+
+
+def test_a_dumb_terminal_gets_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+
+    assert Paint()("x", "red") == "x"

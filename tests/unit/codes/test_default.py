@@ -213,3 +213,18 @@ def test_a_broken_registry_does_not_touch_canonical_lines_of_the_core(
     assert parse_refusal("REFUSED: RCE_RISK: x") == ("RCE_RISK", "x")
     assert parse_refusal("REFUSED: RCE_RISK: x\n") == ("RCE_RISK", "x")
     assert format_refusal("RCE_RISK", "x") == "REFUSED: RCE_RISK: x"
+
+
+def test_reading_never_fails_where_warnings_are_errors(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    code = "import demur; print(demur.parse_refusal('too many requests').code)"
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={**os.environ, "DEMUR_REGISTRY": str(broken)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ran.stdout == "RATE_LIMIT\n"

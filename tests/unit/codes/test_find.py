@@ -152,3 +152,17 @@ def test_a_line_full_of_markers_costs_no_more_than_its_length(unit: str, core: R
 
     assert find_refusals(text, registry=core) == []
     assert time.perf_counter() - before < 20
+
+
+@pytest.mark.parametrize(
+    ("line", "detail"),
+    [
+        ("\x1b[31mREFUSED: RCE_RISK: x\x1b[0m", "x"),
+        ("12:00 \x1b[1m\x1b[31mREFUSED: RCE_RISK\x1b[0m", ""),
+    ],
+)
+def test_colour_is_no_part_of_what_a_line_says(line: str, detail: str) -> None:
+    [refusal] = find_refusals(line)
+
+    assert (refusal.code, refusal.detail) == ("RCE_RISK", detail)
+    assert "\x1b" not in line[refusal.start : refusal.end]

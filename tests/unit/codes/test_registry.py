@@ -1,5 +1,7 @@
 import json
+import pickle
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -178,3 +180,11 @@ def test_two_files_may_say_the_same_of_a_phrase(acme: Acme) -> None:
     registry = registry_of(acme(phrases={"Rate limit exceeded": "RATE_LIMIT"}))
 
     assert registry.code_of_phrase("rate limit exceeded") == "RATE_LIMIT"
+
+
+def test_a_registry_travels_to_other_processes(acme: Acme) -> None:
+    registry = registry_of(acme({"code": KYC}))
+
+    for copy in (pickle.loads(pickle.dumps(registry)), deepcopy(registry)):  # noqa: S301 - our own
+        assert list(copy) == list(registry)
+        assert copy.label == registry.label

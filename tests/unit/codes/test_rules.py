@@ -434,3 +434,22 @@ def test_every_problem_of_a_registry_is_reported_at_once(acme: Acme) -> None:
 
 def starts(problems: Iterable[str]) -> list[str]:
     return [" ".join(problem.split()[:2]) for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"parent": "RCE_RISK", "advice": "use_other_model"}, "a HARD_BLOCK cannot advise"),
+        ({"parent": "RCE_RISK", "advice": "retry_later"}, "a HARD_BLOCK cannot advise"),
+        ({"parent": "RCE_RISK", "http": 200}, "HTTP status 200 does not refuse"),
+        (
+            {"parent": "SUCCESS_MEMORY_SIMILAR_ALLOW", "aliases": ["went well before"]},
+            "a code that allows has no legacy phrases",
+        ),
+    ],
+)
+def test_a_code_says_nothing_that_its_effect_and_class_deny(
+    fields: dict[str, object], problem: str, acme: Acme
+) -> None:
+    with pytest.raises(RegistryError, match=problem):
+        Registry(read_document(CORE_PATH), [acme({"code": KYC, **fields})])

@@ -50,3 +50,21 @@ def test_a_decision_is_frozen() -> None:
 
     with pytest.raises(AttributeError):
         decision.verdict = Verdict.DENY  # type: ignore[misc]
+
+
+def test_the_class_is_that_of_the_codes() -> None:
+    with pytest.raises(InconsistentError, match="RCE_RISK is HARD_BLOCK, not none"):
+        Decision(
+            verdict=Verdict.ALLOW,
+            reason_codes=("RCE_RISK",),
+            refusal_class=None,
+            decision_output=DecisionOutput.ALLOW_EXECUTE,
+        )
+    with pytest.raises(InconsistentError, match="is WORKFLOW_BLOCK, not HARD_BLOCK"):
+        Decision(**{**REFUSED, "reason_codes": ("SCOPE_MISSING",)})
+
+
+def test_a_code_of_another_registry_is_taken_at_its_word() -> None:
+    decision = Decision(**{**REFUSED, "reason_codes": ("acme.com/NEVER", "SCOPE_MISSING")})
+
+    assert decision.refusal_class is RefusalClass.HARD_BLOCK

@@ -95,3 +95,29 @@ def test_a_grant_never_covers_a_scope_that_lacks_one_of_its_keys(
         assert not covers
     else:
         assert covers is all(value in {"*", asked[key]} for key, value in granted.items())
+
+
+@pytest.mark.parametrize(
+    "name", [" user:mary", "user:mary ", "user:ma\u200bry", "user:m\u0061\u0308ry"]
+)
+def test_a_name_that_only_looks_like_another_is_refused(name: str) -> None:
+    with pytest.raises(GrantError, match="plain text without outer spaces"):
+        Grant(**{**FIELDS, "granted_to": name})
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_at_the_end_of_time_is_no_grant(moment: str) -> None:
+    text = Grant(**FIELDS).to_json().replace(b"2026-11-15T12:00:00Z", moment.encode())
+
+    with pytest.raises(GrantError, match="not a grant: `not_before` is out of range"):
+        Grant.from_json(text)
+
+
+def test_the_signed_bytes_are_part_of_the_contract() -> None:
+    assert Grant(**FIELDS).signed_bytes() == (
+        b"demur grant.v1\n"
+        b'{"algorithm":"hmac-sha256","codes":[],"expires_at":"2026-11-15T13:00:00+00:00",'
+        b'"grant_id":"g1","granted_by":"user:mary","granted_to":"agent:a","key_id":"k1",'
+        b'"kind":"approval","not_before":"2026-11-15T12:00:00+00:00",'
+        b'"schema_version":"grant.v1","scope":{"action":"refund"}}'
+    )

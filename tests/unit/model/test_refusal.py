@@ -81,7 +81,25 @@ def test_a_long_detail_cannot_be_smuggled_past_the_bound() -> None:
     refusal = Refusal.of("RATE_LIMIT")
 
     with pytest.raises(InputError, match="at most"):
-        msgspec.structs.replace(refusal, detail="x" * (LONGEST_DETAIL + 1))
+        msgspec.structs.replace(refusal, detail="x" * (LONGEST_DETAIL + 1), line="")
+
+
+def test_the_line_follows_from_code_and_detail_and_cannot_say_otherwise() -> None:
+    refusal = Refusal.of("RCE_RISK", "x")
+
+    assert msgspec.structs.replace(refusal, line="").line == "REFUSED: RCE_RISK: x"
+    with pytest.raises(InputError, match="says something else"):
+        msgspec.structs.replace(refusal, line="REFUSED: RATE_LIMIT: zzz")
+
+
+def test_a_refusal_can_always_travel() -> None:
+    refusal = Refusal.of("RCE_RISK", "\ud800", evidence={"when": (1, 2)})
+
+    assert msgspec.json.decode(msgspec.json.encode(refusal), type=Refusal) == refusal
+    with pytest.raises(InputError, match="plain JSON values"):
+        Refusal.of("RCE_RISK", evidence={"a": object()})
+    with pytest.raises(InputTypeError, match="evidence must be a mapping"):
+        Refusal.of("RCE_RISK", evidence=[1])  # type: ignore[arg-type]
 
 
 def test_bad_input_says_what_is_wrong() -> None:

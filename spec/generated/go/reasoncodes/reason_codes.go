@@ -318,7 +318,7 @@ const (
 	// The request closely resembles one that was labelled a success, so an escalation was lifted. It never lifts a denial.
 	SuccessMemorySimilarAllow Code = "SUCCESS_MEMORY_SIMILAR_ALLOW"
 
-	// A request id that was already decided came back with a different body. The same id with the same body returns the first decision.
+	// A request id that was already decided came back with a different body. Repeating a request unchanged is no conflict.
 	IdempotencyConflict Code = "IDEMPOTENCY_CONFLICT"
 
 	// Older general code for payments refused as fraud. New decisions use CHARGEBACK_RISK_BLOCK; records that carry this one keep their meaning.
@@ -476,13 +476,13 @@ var all = []Info{
 	{Code: ReasoningExtraction, Title: "Reasoning extraction", Class: ClassSoftBlock, Advice: AdviceChangeRequest, RetryScope: ScopeRule, Severity: SeverityLow, Decided: true},
 	{Code: TopicDenied, Title: "Denied topic", Class: ClassSoftBlock, Advice: AdviceChangeRequest, RetryScope: ScopeRule, Severity: SeverityLow, Decided: true, Parent: PolicyViolation},
 	{Code: TermBlocklisted, Title: "Blocklisted term", Class: ClassSoftBlock, Advice: AdviceChangeRequest, RetryScope: ScopeCall, Severity: SeverityLow, Decided: true, Parent: PolicyViolation},
-	{Code: LanguageUnsupported, Title: "Unsupported language", Class: ClassSoftBlock, Advice: AdviceChangeRequest, RetryScope: ScopeCall, Severity: SeverityLow, Decided: true},
+	{Code: LanguageUnsupported, Title: "Unsupported language", Class: ClassSoftBlock, Advice: AdviceUseOtherModel, RetryScope: ScopeCall, Severity: SeverityLow, Decided: true},
 	{Code: Ungrounded, Title: "Ungrounded answer", Class: ClassSoftBlock, Advice: AdviceChangeRequest, RetryScope: ScopeCall, Severity: SeverityLow, Decided: true},
 	{Code: PolicyLogicInvalid, Title: "Policy contradiction", Class: ClassSoftBlock, Advice: AdviceChangeRequest, RetryScope: ScopeCall, Severity: SeverityMedium, Decided: true},
 	{Code: ActionOther, Title: "Unintended action", Class: ClassWorkflowBlock, Advice: AdviceRequestApproval, RetryScope: ScopeCall, Severity: SeverityMedium, Decided: true},
 	{Code: ActionHighRisk, Title: "High-risk action", Class: ClassHardBlock, Advice: AdviceDoNotRetry, RetryScope: ScopeRule, Severity: SeverityHigh, Decided: true, Parent: ActionOther},
 	{Code: DataAccessUnintended, Title: "Unintended data access", Class: ClassWorkflowBlock, Advice: AdviceRequestApproval, RetryScope: ScopeRule, Severity: SeverityHigh, Decided: true, Parent: ActionOther},
-	{Code: EgressDenied, Title: "Denied network access", Class: ClassHardBlock, Advice: AdviceEscalateOperator, RetryScope: ScopeRule, Severity: SeverityMedium, Decided: true, Parent: ActionOther},
+	{Code: EgressDenied, Title: "Denied network access", Class: ClassWorkflowBlock, Advice: AdviceEscalateOperator, RetryScope: ScopeRule, Severity: SeverityMedium, Decided: true, Parent: PolicyViolation},
 	{Code: GuardrailUnavailable, Title: "Guardrail unavailable", Class: ClassWorkflowBlock, Advice: AdviceRetryLater, RetryScope: ScopeCall, Severity: SeverityHigh},
 	{Code: GuardrailPartial, Title: "Partial guardrail result", Class: ClassWorkflowBlock, Advice: AdviceRetryLater, RetryScope: ScopeCall, Severity: SeverityMedium, Parent: GuardrailUnavailable},
 	{Code: StorageUnavailable, Title: "Storage unavailable", Class: ClassWorkflowBlock, Advice: AdviceRetryLater, RetryScope: ScopeSession, Severity: SeverityCritical},
