@@ -46,6 +46,10 @@ COMMANDS = (
     Command("codes diff", "demur.cli.codes_diff", "say whether a registry may follow another"),
     Command("codes export", "demur.cli.codes_export", "write the registry in another form"),
     Command("codes new", "demur.cli.codes_new", "add a code to a registry file"),
+    Command("policy validate", "demur.cli.policy_validate", "say whether policies can be used"),
+    Command("policy lint", "demur.cli.policy_lint", "find what is probably not meant in policies"),
+    Command("policy test", "demur.cli.policy_test", "hold a policy to tables of cases"),
+    Command("policy show", "demur.cli.policy_show", "show a policy in plain words"),
     Command("grant keygen", "demur.cli.grant_keygen", "make a key that can sign grants"),
     Command("grant create", "demur.cli.grant_create", "sign a grant"),
     Command("grant verify", "demur.cli.grant_verify", "check a grant offline"),
@@ -53,6 +57,7 @@ COMMANDS = (
 )
 GROUPS = {
     "codes": "the registry of reason codes",
+    "policy": "rules that decide",
     "grant": "signed authority that lifts workflow blocks",
 }
 

@@ -1,0 +1,120 @@
+"""`demur policy show`: a policy as people read it, stage by stage."""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from demur.cli.terminal import Paint
+from demur.codes.default import default_registry
+from demur.codes.vocabulary import Verdict
+from demur.errors import one_line
+from demur.policy.implication import can_apply
+from demur.policy.loader import load_policy
+from demur.policy.policy import Outcome, Policy, Rule, Stage
+from demur.policy.words import in_words
+
+__all__ = ["configure", "run"]
+
+_COLOURS = {
+    Verdict.ALLOW: "green",
+    Verdict.ESCALATE: "yellow",
+    Verdict.ABSTAIN: "blue",
+    Verdict.DENY: "red",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("policy", metavar="POLICY", help="a policy file")
+    parser.add_argument("--action", metavar="TYPE", help="only rules that can apply to this action")
+    parser.add_argument(
+        "--registry",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also know the codes of this organisation's registry; may be given often",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the policy."""
+    policy = load_policy(args.policy, registry=default_registry(*args.registry))
+    rules = [
+        rule
+        for rule in policy.rules
+        if args.action is None or can_apply(rule.condition, args.action)
+    ]
+    if args.json:
+        print(json.dumps(_as_json(policy, rules), indent=2))
+        return 0
+    print("\n".join(_lines(policy, rules, args.action, Paint())))
+    return 0
+
+
+def _as_json(policy: Policy, rules: Sequence[Rule]) -> dict[str, Any]:
+    return {
+        "policy_id": policy.policy_id,
+        "policy_version": policy.policy_version,
+        "mode": policy.mode,
+        "digest": policy.digest,
+        "default": _outcome(policy.default),
+        "rates": dict(policy.rates),
+        "shadow": [shadow._asdict() for shadow in policy.shadows],
+        "rules": [
+            {
+                "id": rule.id,
+                "stage": rule.stage,
+                "shadow": rule.shadow,
+                "if": in_words(rule.condition),
+                "then": _outcome(rule.then),
+                "where": rule.where,
+            }
+            for rule in rules
+        ],
+    }
+
+
+def _outcome(then: Outcome) -> dict[str, Any]:
+    """Return an outcome without what it leaves empty."""
+    fields = {key: value for key, value in then._asdict().items() if value}
+    return {"verdict": then.verdict, "reason_codes": list(then.reason_codes), **fields}
+
+
+def _lines(
+    policy: Policy, rules: Sequence[Rule], action: str | None, paint: Paint
+) -> Iterator[str]:
+    name = one_line(f"{policy.policy_id} {policy.policy_version}")
+    yield f"{paint(name, 'bold')} ({policy.mode})"
+    yield paint(f"digest  {policy.digest}", "dim")
+    yield f"default {_concluded(policy.default, paint)}"
+    if policy.rates:
+        rates = ", ".join(f"1 {name} = {rate} USD" for name, rate in sorted(policy.rates.items()))
+        yield f"rates   {rates}"
+    for shadow in policy.shadows:
+        yield f"shadow  {one_line(f'{shadow.code}: {shadow.reason}')}"
+    for stage in Stage:
+        yield from _stage(stage, [rule for rule in rules if rule.stage is stage], paint)
+    yield ""
+    of = f"{len(rules)} of {len(policy.rules)} rules"
+    yield paint(of if action is None else one_line(f"{of} can apply to `{action}`"), "dim")
+
+
+def _stage(stage: Stage, rules: Sequence[Rule], paint: Paint) -> Iterator[str]:
+    if rules:
+        yield ""
+        yield paint(stage, "bold")
+    space = max((len(one_line(rule.id)) for rule in rules), default=0)
+    for rule in rules:
+        trial = " (shadow: does not count)" if rule.shadow else ""
+        name = one_line(rule.id).ljust(space)
+        yield f"  {paint(name, 'cyan')}  {_concluded(rule.then, paint)}{trial}"
+        yield f"    if {one_line(in_words(rule.condition))}"
+
+
+def _concluded(then: Outcome, paint: Paint) -> str:
+    verdict = paint(then.verdict, _COLOURS[then.verdict])
+    codes = f"{verdict}  {', '.join(then.reason_codes)}".rstrip()
+    limits = f"; {one_line(', '.join(then.constraints))}" if then.constraints else ""
+    return f"{codes}{limits}"

@@ -1,0 +1,159 @@
+"""Read conditions: paths, operators and their nesting."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from demur.codes.registry import Registry
+from demur.codes.suggest import did_you_mean
+from demur.codes.vocabulary import Surface
+from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
+from demur.policy.operands import impossible, operand_problem
+from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
+from demur.policy.source import Item
+
+__all__ = ["ConditionReader", "absences", "compares", "reads_findings"]
+
+_PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*\Z", re.ASCII)
+_POSITIVE = {
+    "findings.codes": {Operator.CONTAINS},
+    "findings.surfaces": {Operator.CONTAINS},
+    "findings.count": {Operator.GT, Operator.GTE},
+}
+_NEVER = All(())
+
+
+def compares(condition: Condition) -> Iterator[Compare]:
+    """Yield every comparison in a condition."""
+    match condition:
+        case Compare():
+            yield condition
+        case Not(part):
+            yield from compares(part)
+        case _:
+            for part in condition.parts:
+                yield from compares(part)
+
+
+def absences(condition: Condition, *, negated: bool = False) -> Iterator[str]:
+    """Yield the paths whose absence helps the condition to hold."""
+    match condition:
+        case Compare():
+            if condition.operator is (Operator.EXISTS if negated else Operator.MISSING):
+                yield condition.path
+        case Not(part):
+            yield from absences(part, negated=not negated)
+        case _:
+            for part in condition.parts:
+                yield from absences(part, negated=negated)
+
+
+def reads_findings(condition: Condition) -> bool:
+    """Return whether any comparison reads what guards saw."""
+    return any(compare.path.startswith("findings.") for compare in compares(condition))
+
+
+class ConditionReader:
+    """Turns items into conditions, reporting what is wrong with them."""
+
+    def __init__(self, report: Callable[[str, str, str | None], None], registry: Registry) -> None:
+        self._report = report
+        self._registry = registry
+
+    def read(self, item: Item | None, parent: str) -> Condition:
+        """Return the condition under `if`; a rule without one always applies."""
+        if item is None:
+            self._report(parent, "`if` is missing", "write `if: {}` for a rule that always applies")
+            return _NEVER
+        return self._mapping(item, negated=False)
+
+    def _mapping(self, item: Item, *, negated: bool) -> Condition:
+        if not isinstance(item.value, dict):
+            self._report(item.where, "a condition is a mapping", "like `action_type: refund`")
+            return _NEVER
+        parts: list[Condition] = []
+        for key, child in item.value.items():
+            parts += self._part(key, item.keys[key], child, negated=negated)
+        plain = [part for part in parts if isinstance(part, Compare)]
+        path = impossible(plain)
+        if path is not None:
+            self._report(item.where, f"no value of `{path}` can satisfy this condition", None)
+        return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+    def _part(self, key: str, where: str, child: Item, *, negated: bool) -> Iterator[Condition]:
+        if key in {"all", "any"}:
+            yield self._group(key, child, negated=negated)
+        elif key == "not":
+            yield Not(self._mapping(child, negated=True))
+        elif path := self._path(key, where):
+            for operator, operand in self._operators(child):
+                yield from self._compare(path, operator, operand, negated=negated)
+
+    def _group(self, key: str, child: Item, *, negated: bool) -> Condition:
+        if not isinstance(child.value, list) or not child.value:
+            self._report(child.where, f"`{key}` takes a list of conditions", None)
+            return _NEVER
+        parts = tuple(self._mapping(item, negated=negated) for item in child.value)
+        if key == "all":
+            return All(parts)
+        reads = {compare.path in _POSITIVE for part in parts for compare in compares(part)}
+        if len(reads) > 1:
+            # A finding would otherwise settle what an unusable fact has left open.
+            problem = "`any` cannot mix findings with other fields"
+            self._report(child.where, problem, "write one rule for each")
+        return AnyOf(parts)
+
+    def _path(self, key: str, where: str) -> str | None:
+        path = SHORTCUTS.get(key, key)
+        root = path.split(".")[0]
+        if path == "amount_usd":
+            return path
+        if not _PATH.match(path) or root not in ROOTS:
+            known = (*SHORTCUTS, "amount_usd", *ROOTS, "all", "any", "not")
+            hint = did_you_mean(root, known) or f"one of {', '.join(known)}"
+            self._report(where, f"unknown field `{key}`", hint)
+            return None
+        if root == "findings" and path not in FINDING_FACTS:
+            self._report(where, f"unknown field `{key}`", f"one of {', '.join(FINDING_FACTS)}")
+            return None
+        return path
+
+    def _operators(self, child: Item) -> Iterator[tuple[Operator, Item]]:
+        if not isinstance(child.value, dict):
+            yield Operator.EQ, child
+            return
+        if not child.value:
+            self._report(child.where, "an operator is missing", f"one of {', '.join(Operator)}")
+        for key, operand in child.value.items():
+            try:
+                yield Operator(key), operand
+            except ValueError:
+                hint = did_you_mean(key, Operator) or f"one of {', '.join(Operator)}"
+                self._report(child.keys[key], f"unknown operator `{key}`", hint)
+
+    def _compare(
+        self, path: str, operator: Operator, item: Item, *, negated: bool
+    ) -> Iterator[Compare]:
+        operand = item.plain
+        problem = operand_problem(operator, operand)
+        if problem is not None:
+            self._report(item.where, problem, None)
+            return
+        if path in _POSITIVE:
+            self._finding(path, operator, item, negated=negated)
+        yield Compare(path, operator, tuple(operand) if isinstance(operand, list) else operand)
+
+    def _finding(self, path: str, operator: Operator, item: Item, *, negated: bool) -> None:
+        # INVARIANT: a finding can only ever make a condition hold, never stop it from holding.
+        if negated or operator not in _POSITIVE[path]:
+            ways = " or ".join(sorted(_POSITIVE[path]))
+            self._report(item.where, f"`{path}` may be read only positively, by {ways}", None)
+        elif path == "findings.codes":
+            known = [entry.code for entry in self._registry]
+            self._known(item, known, "reason code")
+        elif path == "findings.surfaces":
+            self._known(item, list(Surface), "surface")
+
+    def _known(self, item: Item, known: Sequence[str], what: str) -> None:
+        if item.value not in known:
+            hint = did_you_mean(str(item.value), known)
+            self._report(item.where, f"unknown {what} `{item.value}`", hint)

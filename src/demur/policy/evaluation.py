@@ -1,0 +1,88 @@
+"""What a policy concludes: the strictest of rules, findings and what could not be judged."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from demur.codes.entry import Entry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Obligation, RefusalClass, Verdict
+from demur.model.finding import Finding
+from demur.policy.policy import Outcome, Policy, Rule
+
+__all__ = ["Evaluation", "InvalidFact", "combine", "floor"]
+
+
+class InvalidFact(NamedTuple):
+    """A fact that a rule compares and that cannot be used."""
+
+    rule_id: str
+    path: str
+
+
+class Evaluation(NamedTuple):
+    """The verdict of a policy and everything that led to it."""
+
+    verdict: Verdict
+    reason_codes: tuple[str, ...]
+    matched_rules: tuple[str, ...]
+    shadow_rules: tuple[str, ...] = ()
+    shadowed_codes: tuple[str, ...] = ()
+    invalid: tuple[InvalidFact, ...] = ()
+    constraints: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    obligations: tuple[Obligation, ...] = ()
+    defaulted: bool = False
+
+
+def floor(entry: Entry) -> Verdict:
+    """Return the least strict verdict that a finding of this code leaves possible."""
+    if not entry.decided:
+        return Verdict.ABSTAIN
+    if entry.refusal_class is RefusalClass.HARD_BLOCK:
+        return Verdict.DENY
+    return Verdict.ALLOW if entry.refusal_class is None else Verdict.ESCALATE
+
+
+def combine(
+    policy: Policy,
+    matched: Sequence[Rule],
+    invalid: Sequence[InvalidFact],
+    findings: Iterable[Finding],
+    registry: Registry,
+) -> Evaluation:
+    """Return what matched rules, unusable facts and findings amount to together."""
+    counted = [rule for rule in matched if not rule.shadow]
+    # INVARIANT: adding a finding never relaxes a decision.
+    defaulted = all(rule.reads_findings for rule in counted)
+    outcomes = [rule.then for rule in counted]
+    if invalid:
+        paths = tuple(dict.fromkeys(fact.path for fact in invalid))
+        outcomes.append(Outcome(Verdict.ABSTAIN, ("EVIDENCE_INVALID",), missing=paths))
+    if defaulted:
+        outcomes.append(policy.default)
+    shadows = {shadow.code for shadow in policy.shadows}
+    shadowed: dict[str, None] = {}
+    for finding in findings:
+        if finding.code in shadows:
+            shadowed[finding.code] = None
+        else:
+            outcomes.append(Outcome(floor(registry[finding.code]), (finding.code,)))
+    verdict = max((outcome.verdict for outcome in outcomes), key=lambda v: v.precedence)
+    return Evaluation(
+        verdict=verdict,
+        reason_codes=_union(outcome.reason_codes for outcome in outcomes),
+        matched_rules=tuple(rule.id for rule in counted),
+        shadow_rules=tuple(rule.id for rule in matched if rule.shadow),
+        shadowed_codes=tuple(shadowed),
+        invalid=tuple(invalid),
+        constraints=_union(outcome.constraints for outcome in outcomes),
+        missing=_union(outcome.missing for outcome in outcomes),
+        obligations=tuple(
+            duty for duty in Obligation if any(duty in o.obligations for o in outcomes)
+        ),
+        defaulted=defaulted,
+    )
+
+
+def _union(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(item for group in groups for item in group))

@@ -1,0 +1,115 @@
+"""Fields that a rule compares and that a request may leave out without anybody asking.
+
+A comparison with a missing field does not hold. So a rule that should stop something
+says nothing where its field is left out, unless a requirement asks for the field.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from demur.policy.implication import conjuncts, entails, paths
+from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator, Policy, Rule, Stage
+
+__all__ = ["gaps", "requirements"]
+
+_ALWAYS_THERE = frozenset(
+    {"action.type", "findings.codes", "findings.count", "findings.surfaces"},
+)
+_AMOUNT, _CURRENCY = "action.amount.value", "action.amount.currency"
+# An amount in dollars is missing only if both halves are, and unusable if one is.
+_ASKED_BY = {
+    "amount_usd": {"amount_usd", _AMOUNT, _CURRENCY},
+    _AMOUNT: {_AMOUNT, "amount_usd"},
+    _CURRENCY: {_CURRENCY, "amount_usd"},
+}
+_NEGATIVE = {Operator.NE, Operator.NOT_IN}
+
+_Parts = tuple[Condition, ...]
+
+
+def requirements(policy: Policy) -> list[_Parts]:
+    """Return each way in which a requirement of the policy can match, as parts that must hold."""
+    return [
+        parts
+        for rule in policy.rules
+        if rule.stage is Stage.REQUIREMENTS and not rule.shadow
+        for parts in _ways(rule.condition)
+    ]
+
+
+def _ways(condition: Condition) -> Iterator[_Parts]:
+    whole = conjuncts(condition)
+    yield whole
+    for index, part in enumerate(whole):
+        if isinstance(part, AnyOf):
+            for branch in part.parts:
+                yield (*whole[:index], *conjuncts(branch), *whole[index + 1 :])
+
+
+def gaps(rule: Rule, required: Sequence[_Parts]) -> Mapping[str, bool]:
+    """Return the fields that may silently be left out, and whether each is read negatively."""
+    # INVARIANT: a rule without gaps is never passed by leaving something out.
+    exposed = _exposed(rule.condition, negated=False)
+    own = conjuncts(rule.condition)
+    asked = _ALWAYS_THERE | {path for path in paths(rule.condition) if path not in exposed}
+    # What one requirement asks for, the next may take for granted.
+    while found := {
+        path
+        for path in exposed.keys() - asked
+        if any(_asks(parts, path, own, asked) for parts in required)
+    }:
+        asked |= found
+    return {path: negated for path, negated in exposed.items() if path not in asked}
+
+
+def _asks(parts: _Parts, path: str, own: _Parts, asked: frozenset[str]) -> bool:
+    """Return whether these parts hold where `path` is missing and the rule would speak."""
+    given = [part for part in own if paths(part) <= asked]
+    others = [part for part in parts if _missing_path(part) not in _ASKED_BY.get(path, {path})]
+    return len(others) < len(parts) and all(entails(given, part) for part in others)
+
+
+def _missing_path(condition: Condition) -> str | None:
+    """Return the field that the condition asks to be missing, if that is all it says."""
+    match condition:
+        case Compare(path, Operator.MISSING) | Not(Compare(path, Operator.EXISTS)):
+            return path
+        case _:
+            return None
+
+
+def _present_path(condition: Condition) -> str | None:
+    match condition:
+        case Compare(path, Operator.EXISTS) | Not(Compare(path, Operator.MISSING)):
+            return path
+        case _:
+            return None
+
+
+def _exposed(condition: Condition, *, negated: bool) -> dict[str, bool]:
+    """Return the fields whose absence leaves the condition open, and whether a negation reads it.
+
+    Where the condition itself says what happens without the field, nothing is left open.
+    """
+    match condition:
+        case Compare(_, Operator.EXISTS | Operator.MISSING, _):
+            return {}
+        case Compare(path, operator):
+            return {path: negated != (operator in _NEGATIVE)}
+        case Not(part):
+            return _exposed(part, negated=not negated)
+        case All():
+            parts = conjuncts(condition)
+            return _merge(parts, {_present_path(part) for part in parts}, negated=negated)
+        case AnyOf(parts):
+            return _merge(parts, {_missing_path(part) for part in parts}, negated=negated)
+
+
+def _merge(
+    parts: Sequence[Condition], settled: set[str | None], *, negated: bool
+) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    for part in parts:
+        for path, negative in _exposed(part, negated=negated).items():
+            if path not in settled:
+                found[path] = found.get(path, False) or negative
+    return found

@@ -1,0 +1,94 @@
+"""Compare one fact: true, false, missing, or impossible to judge.
+
+The four states order so that the least decides among all parts of a conjunction:
+one false part settles it, then one that cannot be judged, then one that is missing.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import re2
+
+from demur.policy.facts import MISSING, UNUSABLE
+from demur.policy.operands import kind_of
+from demur.policy.policy import Compare, Operator
+
+__all__ = ["FALSE", "INVALID", "MISSED", "TRUE", "leaf"]
+
+FALSE, INVALID, MISSED, TRUE = 0, 1, 2, 3
+
+_ORDERINGS: dict[Operator, Callable[[Any, Any], bool]] = {
+    Operator.GT: lambda fact, operand: fact > operand,
+    Operator.GTE: lambda fact, operand: fact >= operand,
+    Operator.LT: lambda fact, operand: fact < operand,
+    Operator.LTE: lambda fact, operand: fact <= operand,
+}
+_TEXT: dict[Operator, Callable[[str, Any], bool | None]] = {
+    Operator.STARTS_WITH: lambda fact, operand: fact.startswith(operand),
+    Operator.MATCHES: lambda fact, operand: _search(operand, fact),
+}
+
+
+def leaf(compare: Compare) -> Callable[[Any], int]:
+    """Return the function that says in which state a comparison is, given its fact."""
+    operator, operand = compare.operator, compare.operand
+    if operator is Operator.EXISTS:
+        return _presence(present=TRUE, absent=FALSE)
+    if operator is Operator.MISSING:
+        return _presence(present=FALSE, absent=TRUE)
+    if operator is Operator.MATCHES:
+        operand = re2.compile(operand)
+    test = _test(operator, operand)
+
+    def state(fact: Any) -> int:
+        if fact is MISSING:
+            return MISSED
+        # An unusable fact is of no kind, so it fits no test.
+        holds = test(fact)
+        return INVALID if holds is None else TRUE if holds else FALSE
+
+    return state
+
+
+def _presence(*, present: int, absent: int) -> Callable[[Any], int]:
+    def state(fact: Any) -> int:
+        if fact is MISSING:
+            return absent
+        return INVALID if fact is UNUSABLE else present
+
+    return state
+
+
+def _test(operator: Operator, operand: Any) -> Callable[[Any], bool | None]:
+    """Return the test of a usable fact: whether it holds, or None if the types do not fit."""
+    if operator in _ORDERINGS:
+        order = _ORDERINGS[operator]
+        return lambda fact: order(fact, operand) if kind_of(fact) == "number" else None
+    if operator in _TEXT:
+        test = _TEXT[operator]
+        return lambda fact: test(fact, operand) if isinstance(fact, str) else None
+    if operator is Operator.CONTAINS:
+        return lambda fact: _contains(fact, operand)
+    values = operand if isinstance(operand, tuple) else (operand,)
+    kind, wanted = kind_of(values[0]), operator in {Operator.EQ, Operator.IN}
+    return lambda fact: ((fact in values) is wanted) if kind_of(fact) == kind else None
+
+
+def _search(pattern: Any, fact: str) -> bool | None:
+    try:
+        return pattern.search(fact) is not None
+    except UnicodeEncodeError:
+        # A lone surrogate is no character, so nobody can say what it matches.
+        return None
+
+
+def _contains(fact: Any, operand: Any) -> bool | None:
+    if isinstance(fact, str):
+        return operand in fact if isinstance(operand, str) else None
+    if not isinstance(fact, list | tuple):
+        return None
+    kinds = [kind_of(item) for item in fact]
+    if None in kinds:
+        return None
+    kind = kind_of(operand)
+    return any(k == kind and item == operand for k, item in zip(kinds, fact, strict=True))

@@ -1,0 +1,157 @@
+"""The reference page of policies: every key and operator, from the schema."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from demur.codes.export.markup import code, table
+from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
+from demur.policy.lint import LINTS
+
+__all__ = ["policy_page"]
+
+_Schema = Mapping[str, Any]
+
+_INTRO = """\
+<!-- Generated from the schema of policies; do not edit. -->
+
+# Policy
+
+Every key of `policy.v1`, as `spec/schemas/policy.v1.schema.json` says it.
+How to write one is told in [write a policy](../how-to/write-a-policy.md), what it means in
+[how a policy decides](../explanation/policy.md)."""
+
+_PATHS = """\
+A field is a dotted path into the request; null counts as not there.
+A path begins with one of {roots}.
+{shortcuts}, and `amount_usd` is the action's amount in dollars, by the policy's `rates`.
+{findings} are what guards saw."""
+
+_VALUE_KINDS = {
+    "string": "text",
+    "number": "number",
+    "boolean": "true or false",
+    "array": "list",
+    "object": "mapping",
+}
+
+_REMARKS = {
+    "broad-code": "A rule gives a code that stands for many narrower ones.",
+    "default-allow": "What no rule speaks about is allowed.",
+    "deprecated-code": "A rule gives a code that nothing new should say.",
+    "duplicate-condition": "Two rules have the same condition and verdict, and different codes.",
+    "invalid-policy": "The policy does not load.",
+    "negated-field": (
+        "A rule that stops something reads a field by `not`, `ne` or `not_in`, "
+        "and no requirement asks for the field."
+    ),
+    "no-rules": "There are no rules, so every request gets the default.",
+    "shadowed-by-stricter": "A stricter rule, or a finding, speaks wherever this rule does.",
+    "uncovered-field": (
+        "A rule that stops something compares a field, and no requirement asks for the field."
+    ),
+    "unreachable-rule": (
+        "Another rule, or a finding, speaks wherever this one does, as strictly and with its codes."
+    ),
+}
+assert tuple(_REMARKS) == tuple(LINTS)
+
+
+def policy_page(schema: _Schema) -> str:
+    """Return the page."""
+    parts = schema["$defs"]
+    sections = (
+        _INTRO,
+        "## The file",
+        _keys(schema, parts),
+        "### `defaults`",
+        _keys(parts["defaults"], parts),
+        "### `shadow`",
+        parts["shadow"]["description"],
+        _keys(parts["shadow"], parts),
+        "## A rule",
+        _keys(parts["rule"], parts),
+        "### Stages",
+        _stages(parts["rule"]),
+        "### `then`",
+        _keys(parts["then"], parts),
+        "## Conditions",
+        parts["condition"]["description"],
+        _groups(parts["condition"]),
+        "### Fields",
+        _fields(),
+        "### Operators",
+        "A plain value stands for `eq`.",
+        _operators(parts["operators"], parts),
+        "## Remarks of `demur policy lint`",
+        table(("Remark", "Level", "Meaning"), _remarks()),
+    )
+    return "\n\n".join(sections) + "\n"
+
+
+def _keys(schema: _Schema, parts: Mapping[str, _Schema]) -> str:
+    needed = schema.get("required", ())
+    rows = (
+        (code(name), _takes(field, parts), "yes" if name in needed else "", _meaning(field, parts))
+        for name, field in schema["properties"].items()
+    )
+    return table(("Key", "Takes", "Needed", "Meaning"), rows)
+
+
+def _resolved(field: _Schema, parts: Mapping[str, _Schema]) -> _Schema:
+    """Return the field with what it refers to; its own words come first."""
+    if "$ref" not in field:
+        return field
+    return {**parts[field["$ref"].rpartition("/")[2]], **field}
+
+
+def _meaning(field: _Schema, parts: Mapping[str, _Schema]) -> str:
+    return str(_resolved(field, parts).get("description", ""))
+
+
+def _takes(field: _Schema, parts: Mapping[str, _Schema]) -> str:
+    whole = _resolved(field, parts)
+    if "const" in whole:
+        return code("true" if whole["const"] is True else str(whole["const"]))
+    if "enum" in whole:
+        return ", ".join(code(member) for member in whole["enum"])
+    kinds = whole["type"] if isinstance(whole["type"], list) else [whole["type"]]
+    return ", ".join(_VALUE_KINDS[kind] for kind in kinds)
+
+
+def _stages(rule: _Schema) -> str:
+    rows = (
+        (
+            code(part["if"]["properties"]["stage"]["const"]),
+            ", ".join(
+                map(code, part["then"]["properties"]["then"]["properties"]["verdict"]["enum"])
+            ),
+        )
+        for part in rule["allOf"]
+    )
+    return table(("Stage", "Verdicts"), rows)
+
+
+def _groups(condition: _Schema) -> str:
+    names = ("all", "any", "not")
+    rows = ((code(name), condition["properties"][name]["description"]) for name in names)
+    return table(("Group", "Holds if"), rows)
+
+
+def _fields() -> str:
+    return _PATHS.format(
+        roots=", ".join(code(root) for root in ROOTS if root != "findings"),
+        shortcuts=", ".join(f"{code(key)} is {code(path)}" for key, path in SHORTCUTS.items()),
+        findings=", ".join(map(code, FINDING_FACTS)),
+    )
+
+
+def _operators(operators: _Schema, parts: Mapping[str, _Schema]) -> str:
+    rows = (
+        (code(name), _takes(field, parts), field["description"])
+        for name, field in operators["properties"].items()
+    )
+    return table(("Operator", "Takes", "Holds if"), rows)
+
+
+def _remarks() -> list[tuple[str, str, str]]:
+    return [(code(name), str(LINTS[name]), meaning) for name, meaning in _REMARKS.items()]

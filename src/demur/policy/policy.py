@@ -1,0 +1,128 @@
+"""A policy as a value: rules in stages, what they ask and what they conclude."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from demur.codes.vocabulary import Obligation, Verdict
+
+__all__ = [
+    "All",
+    "AnyOf",
+    "Compare",
+    "Condition",
+    "Mode",
+    "Not",
+    "Operator",
+    "Outcome",
+    "Policy",
+    "Rule",
+    "Shadow",
+    "Stage",
+]
+
+
+class Stage(StrEnum):
+    """When a rule speaks. Every stage is evaluated; the order is that of the report."""
+
+    REQUIREMENTS = "REQUIREMENTS"
+    HARD_BLOCKS = "HARD_BLOCKS"
+    ESCALATIONS = "ESCALATIONS"
+    ALLOW_PATHS = "ALLOW_PATHS"
+
+
+class Mode(StrEnum):
+    """Whether a verdict binds the caller, or is recorded only."""
+
+    ENFORCE = "enforce"
+    ADVISORY = "advisory"
+
+
+class Operator(StrEnum):
+    """How a fact is compared."""
+
+    EQ = "eq"
+    NE = "ne"
+    GT = "gt"
+    GTE = "gte"
+    LT = "lt"
+    LTE = "lte"
+    IN = "in"
+    NOT_IN = "not_in"
+    CONTAINS = "contains"
+    STARTS_WITH = "starts_with"
+    MATCHES = "matches"
+    EXISTS = "exists"
+    MISSING = "missing"
+
+
+class Compare(NamedTuple):
+    """One comparison of one fact."""
+
+    path: str
+    operator: Operator
+    operand: Any
+
+
+class All(NamedTuple):
+    """Holds if every part holds."""
+
+    parts: tuple["Condition", ...]
+
+
+class AnyOf(NamedTuple):
+    """Holds if one part holds."""
+
+    parts: tuple["Condition", ...]
+
+
+class Not(NamedTuple):
+    """Holds if the part is false; a fact that is missing or unusable stays so."""
+
+    part: "Condition"
+
+
+Condition = Compare | All | AnyOf | Not
+
+
+class Outcome(NamedTuple):
+    """What a rule concludes where it matches."""
+
+    verdict: Verdict
+    reason_codes: tuple[str, ...]
+    constraints: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    obligations: tuple[Obligation, ...] = ()
+
+
+class Rule(NamedTuple):
+    """One rule. A shadow rule is evaluated and reported, but does not count."""
+
+    id: str
+    stage: Stage
+    condition: Condition
+    then: Outcome
+    shadow: bool
+    where: str
+    reads_findings: bool
+
+
+class Shadow(NamedTuple):
+    """A finding's code that does not count here, and why."""
+
+    code: str
+    reason: str
+
+
+class Policy(NamedTuple):
+    """A checked policy. Rules stand in the order of their stages, then as written."""
+
+    policy_id: str
+    policy_version: str
+    mode: Mode
+    default: Outcome
+    rates: Mapping[str, float]
+    shadows: tuple[Shadow, ...]
+    rules: tuple[Rule, ...]
+    digest: str
+    where: str

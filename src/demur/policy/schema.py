@@ -1,0 +1,263 @@
+"""The JSON Schema of a policy, for editors and for other languages.
+
+It judges the form. Whether codes are registered, patterns are sound and conditions can
+hold, only loading the policy tells.
+"""
+
+from collections.abc import Iterator
+
+from demur.codes.export.schema import CODE, DIALECT, DOMAIN_CODE, Schema, word
+from demur.codes.export.text import as_json
+from demur.codes.vocabulary import Obligation, Surface, Verdict
+from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
+from demur.policy.loader import SCHEMA_VERSION
+from demur.policy.page import policy_page
+from demur.policy.policy import Mode, Operator, Stage
+
+__all__ = ["generated_files", "policy_schema"]
+
+_NAME = "[A-Za-z_][A-Za-z0-9_-]*"
+_ROOT = "|".join(root for root in ROOTS if root != "findings")
+_PATH = rf"^(?:{'|'.join(SHORTCUTS)}|amount_usd|(?:{_ROOT})(?:\.{_NAME})*)$"
+_NUMBER: Schema = {"type": "number"}
+_SCALAR: Schema = {"type": ["string", "number", "boolean"]}
+_CODE: Schema = {"type": "string", "pattern": f"^(?:{CODE}|{DOMAIN_CODE})$"}
+_NEEDS_CODE: Schema = {"properties": {"verdict": {"not": {"const": "ALLOW"}}}}
+
+_OPERATORS: dict[Operator, tuple[Schema, str]] = {
+    Operator.EQ: (_SCALAR, "The field is this value, of the same kind."),
+    Operator.NE: (_SCALAR, "The field is another value of the same kind."),
+    Operator.GT: (_NUMBER, "The field is a greater number."),
+    Operator.GTE: (_NUMBER, "The field is this number or a greater one."),
+    Operator.LT: (_NUMBER, "The field is a smaller number."),
+    Operator.LTE: (_NUMBER, "The field is this number or a smaller one."),
+    Operator.IN: ({"$ref": "#/$defs/values"}, "The field is one of these values."),
+    Operator.NOT_IN: ({"$ref": "#/$defs/values"}, "The field is none of these values."),
+    Operator.CONTAINS: (_SCALAR, "The field is a list with this value, or a text with this part."),
+    Operator.STARTS_WITH: (
+        {"type": "string", "minLength": 1},
+        "The field is a text that begins so.",
+    ),
+    Operator.MATCHES: (
+        {"type": "string"},
+        "The field is a text in which this pattern (RE2, linear time) is found.",
+    ),
+    Operator.EXISTS: ({"const": True}, "The field is there."),
+    Operator.MISSING: ({"const": True}, "The field is not there, or null."),
+}
+assert tuple(_OPERATORS) == tuple(Operator)
+
+_STAGE_VERDICTS = {
+    Stage.REQUIREMENTS: [Verdict.ESCALATE, Verdict.ABSTAIN, Verdict.DENY],
+    Stage.HARD_BLOCKS: [Verdict.DENY],
+    Stage.ESCALATIONS: [Verdict.ESCALATE],
+    Stage.ALLOW_PATHS: [Verdict.ALLOW],
+}
+
+
+def _object(description: str, fields: dict[str, Schema], *needed: str) -> Schema:
+    required: Schema = {"required": list(needed)} if needed else {}
+    closed = {"type": "object", **required, "properties": fields, "additionalProperties": False}
+    return {"description": description, **closed}
+
+
+def _text(description: str) -> Schema:
+    return {"description": description, "type": "string", "pattern": r"\S"}
+
+
+def _list(description: str, items: Schema, **more: object) -> Schema:
+    return {"description": description, "type": "array", "items": items, **more}
+
+
+def _texts(description: str) -> Schema:
+    return _list(description, {"type": "string", "pattern": r"\S"}, uniqueItems=True)
+
+
+_THEN = _object(
+    "What the rule concludes where it matches.",
+    {
+        "verdict": word(Verdict, "The verdict; its stage says which ones it may be."),
+        "reason_codes": _list(
+            "Why. Every verdict but ALLOW needs a code that refuses.", _CODE, uniqueItems=True
+        ),
+        "constraints": _texts("Limits under which the action may run."),
+        "missing": _texts(
+            "What to ask the caller for; left out, the fields that the condition finds missing."
+        ),
+        "obligations": _list(
+            "What must happen besides.", {"enum": [str(duty) for duty in Obligation]}
+        ),
+    },
+    "verdict",
+)
+_THEN |= {
+    "if": _NEEDS_CODE,
+    "then": {"required": ["reason_codes"], "properties": {"reason_codes": {"minItems": 1}}},
+}
+
+_RULE = _object(
+    "One rule.",
+    {
+        "id": _text("Its name in records and tests; once in a policy."),
+        "stage": word(Stage, "When it speaks; the stage limits its verdict."),
+        "description": _text("What it is for, for people."),
+        "shadow": {
+            "description": "True for a rule on trial: it is reported, but does not count.",
+            "type": "boolean",
+        },
+        "if": {"description": "When it matches; `{}` is always.", "$ref": "#/$defs/condition"},
+        "then": {"$ref": "#/$defs/then"},
+    },
+    "id",
+    "stage",
+    "if",
+    "then",
+)
+_RULE["allOf"] = [
+    {
+        "if": {"properties": {"stage": {"const": str(stage)}}, "required": ["stage"]},
+        "then": {
+            "properties": {
+                "then": {"properties": {"verdict": {"enum": [str(v) for v in verdicts]}}},
+                # A finding may tighten a decision, never relax it.
+                **({"if": {"$ref": "#/$defs/blind"}} if Verdict.ALLOW in verdicts else {}),
+            }
+        },
+    }
+    for stage, verdicts in _STAGE_VERDICTS.items()
+]
+
+_DEFAULTS = _object(
+    "What holds where no rule matches; left out, ESCALATE by NO_MATCH_DEFAULT_ESCALATE.",
+    {
+        "verdict": word(Verdict, "The verdict; ESCALATE if left out."),
+        "reason_code": {
+            "description": "Why; needed for DENY and ABSTAIN.",
+            **_CODE,
+        },
+    },
+)
+_DEFAULTS |= {
+    "if": {"properties": {"verdict": {"enum": ["DENY", "ABSTAIN"]}}, "required": ["verdict"]},
+    "then": {"required": ["reason_code"]},
+}
+
+_SHADOW = _object(
+    "A finding's code that does not count here. No hard block, and none that could not judge.",
+    {"code": {"description": "The code.", **_CODE}, "reason": _text("Why it does not count.")},
+    "code",
+    "reason",
+)
+
+_POLICY: dict[str, Schema] = {
+    "schema_version": {"description": "The form of the file.", "const": SCHEMA_VERSION},
+    "policy_id": _text("Its name in records."),
+    "policy_version": _text("Its version in records; a text, so quote a plain number."),
+    "description": _text("What it is for, for people."),
+    "mode": word(Mode, "Whether verdicts bind, or are recorded only; enforce if left out."),
+    "defaults": {"$ref": "#/$defs/defaults"},
+    "rates": {
+        "description": "Dollars for one unit of each other currency, for `amount_usd`.",
+        "type": "object",
+        "propertyNames": {"pattern": "^(?!USD)[A-Z]{3}$"},
+        "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+    },
+    "shadow": _list("Findings that do not count here.", {"$ref": "#/$defs/shadow"}),
+    "rules": _list("The rules, in any order of stages.", {"$ref": "#/$defs/rule"}),
+}
+
+
+def _operators() -> Schema:
+    fields = {
+        str(operator): {"description": text, **schema}
+        for operator, (schema, text) in _OPERATORS.items()
+    }
+    return {**_object("How the field is compared.", fields), "minProperties": 1}
+
+
+def _finding_facts() -> dict[str, Schema]:
+    surface: Schema = {"enum": [str(surface) for surface in Surface]}
+    facts = (
+        {"contains": _CODE},
+        {"contains": surface},
+        {"gt": _NUMBER, "gte": _NUMBER},
+    )
+    return {
+        path: {**_object("What guards saw; read only positively.", dict(fact)), "minProperties": 1}
+        for path, fact in zip(FINDING_FACTS, facts, strict=True)
+    }
+
+
+def _group(description: str, name: str) -> Schema:
+    items = {"type": "array", "minItems": 1, "items": {"$ref": f"#/$defs/{name}"}}
+    return {"description": description, **items}
+
+
+def _condition(name: str) -> Schema:
+    """Return the schema of a condition: any, one that reads no findings, or findings alone."""
+    fields: dict[str, Schema] = {
+        "all": _group("Every one of these conditions holds.", name),
+        "any": _group("At least one of these conditions holds.", name),
+        "not": {"description": "This does not hold.", "$ref": "#/$defs/blind"},
+        **(_finding_facts() if name != "blind" else {}),
+    }
+    if name == "condition":
+        # Alternatives are findings alone, or other fields alone.
+        fields["any"]["anyOf"] = [
+            {"items": {"$ref": f"#/$defs/{only}"}} for only in ("blind", "seen")
+        ]
+    if name == "seen":
+        del fields["not"]
+    schema = _object("Every key must hold: a field and how it compares, or a group.", fields)
+    if name != "seen":
+        schema["patternProperties"] = {_PATH: {"$ref": "#/$defs/test"}}
+    return schema
+
+
+def _definitions() -> dict[str, Schema]:
+    kinds = ("string", "number", "boolean")
+    return {
+        "rule": _RULE,
+        "then": _THEN,
+        "defaults": _DEFAULTS,
+        "shadow": _SHADOW,
+        **{name: _condition(name) for name in ("condition", "blind", "seen")},
+        "test": {
+            "description": "A value that the field is, or operators.",
+            "anyOf": [_SCALAR, {"$ref": "#/$defs/operators"}],
+        },
+        "operators": _operators(),
+        "values": {
+            "description": "Values of one kind.",
+            "type": "array",
+            "minItems": 1,
+            "uniqueItems": True,
+            "anyOf": [{"items": {"type": kind}} for kind in kinds],
+        },
+    }
+
+
+def policy_schema() -> Schema:
+    """Return the schema of policy files."""
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:demur:schema:{SCHEMA_VERSION}",
+        "$comment": "Generated from the policy's own parts; do not edit.",
+        "title": "Policy",
+        **_object(
+            "Rules that decide what an agent may do.",
+            _POLICY,
+            "schema_version",
+            "policy_id",
+            "policy_version",
+            "rules",
+        ),
+        "$defs": _definitions(),
+    }
+
+
+def generated_files() -> Iterator[tuple[str, str]]:
+    """Yield path and content of the schema and of the reference page that follows from it."""
+    schema = policy_schema()
+    yield "spec/schemas/policy.v1.schema.json", as_json(schema)
+    yield "docs/reference/policy.md", policy_page(schema)

@@ -1,0 +1,162 @@
+"""YAML as it was written: values that know their line and column.
+
+Stricter than YAML 1.1: a key stands once, and words that quietly become something
+else (`no`, `12:30`, an alias) are refused with the way to write them.
+"""
+
+import re
+from collections.abc import Iterator
+from sys import float_info
+from typing import Any, NamedTuple
+
+import yaml
+
+from demur.errors import Problem
+
+__all__ = ["Item", "SourceError", "read_source"]
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG = "tag:yaml.org,2002:"
+_NUMBERS = {f"{_TAG}int": int, f"{_TAG}float": float}
+_BOOLEANS = {"true": True, "false": False}
+_TRUTHS = {"true", "yes", "on", "y"}
+# Octal, sexagesimal and underscored numbers mean different things to different readers.
+_DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+# Beyond this, a number has no canonical form.
+_LARGEST = {f"{_TAG}int": 2**53 - 1, f"{_TAG}float": float_info.max}
+_DEEPEST = 50
+
+
+class SourceError(Exception):
+    """The text is no usable YAML; carries every problem that was found."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(problems[0].problem)
+        self.problems = problems
+
+
+class Item(NamedTuple):
+    """A value and its place. Mappings hold items by key, lists hold items."""
+
+    value: Any
+    where: str
+    # Where each key of a mapping stands, for errors about the key itself.
+    keys: dict[str, str]
+
+    @property
+    def plain(self) -> Any:
+        """The value without places."""
+        if isinstance(self.value, dict):
+            return {key: item.plain for key, item in self.value.items()}
+        if isinstance(self.value, list):
+            return [item.plain for item in self.value]
+        return self.value
+
+
+def read_source(name: str, text: str) -> Item:
+    """Return the one YAML document in `text`.
+
+    Raises:
+        SourceError: It is not YAML, or not the plain YAML that a policy is written in.
+    """
+    try:
+        problems = list(_shape(name, text))
+        node = None if problems else yaml.compose(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        place = name if error.problem_mark is None else _place(name, error.problem_mark)
+        raise SourceError([Problem(place, f"not YAML: {error.problem}")]) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise SourceError([Problem(name, f"not YAML: {str(error).splitlines()[0]}")]) from error
+    if problems:
+        raise SourceError(problems)
+    if node is None:
+        raise SourceError([Problem(name, "the file is empty")])
+    reader = _Reader(name)
+    item = reader.item(node)
+    if reader.problems:
+        raise SourceError(reader.problems)
+    return item
+
+
+def _shape(name: str, text: str) -> Iterator[Problem]:
+    """Yield what must be known before a tree is built, which recurses and follows aliases."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.NodeEvent) and event.anchor:
+            problem = "YAML anchors and aliases are not used in policies"
+            yield Problem(_place(name, event.start_mark), problem, "write it out")
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                yield Problem(_place(name, event.start_mark), "nested too deep")
+                return
+
+
+def _place(name: str, mark: Any) -> str:
+    return f"{name}:{mark.line + 1}:{mark.column + 1}"
+
+
+class _Reader:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.problems: list[Problem] = []
+
+    def where(self, node: yaml.Node) -> str:
+        return _place(self.name, node.start_mark)
+
+    def report(self, node: yaml.Node, problem: str, help_text: str | None = None) -> None:
+        self.problems.append(Problem(self.where(node), problem, help_text))
+
+    def item(self, node: yaml.Node) -> Item:
+        where = self.where(node)
+        if isinstance(node, yaml.ScalarNode):
+            return Item(self._scalar(node), where, {})
+        if node.tag not in {f"{_TAG}map", f"{_TAG}seq"}:
+            self.report(node, f"the tag `{node.tag}` is not used in policies", "leave it out")
+        if isinstance(node, yaml.SequenceNode):
+            return Item([self.item(child) for child in node.value], where, {})
+        keys: dict[str, str] = {}
+        return Item(dict(self._pairs(node, keys)), where, keys)
+
+    def _pairs(self, node: yaml.Node, keys: dict[str, str]) -> Iterator[tuple[str, Item]]:
+        for key, value in node.value:
+            name = str(key.value)
+            if not isinstance(key, yaml.ScalarNode) or key.tag == f"{_TAG}merge":
+                self.report(key, "a key must be a plain word")
+            elif name in keys:
+                self.report(key, f"the key `{name}` stands twice", f"first at {keys[name]}")
+            else:
+                keys[name] = self.where(key)
+                yield name, self.item(value)
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        text = str(node.value)
+        if node.tag == f"{_TAG}str":
+            return text
+        if node.tag == f"{_TAG}null":
+            return None
+        if node.tag == f"{_TAG}bool":
+            return self._boolean(node, text)
+        if node.tag in _NUMBERS:
+            return self._number(node, text)
+        self.report(node, f"`{text}` is read as {node.tag.rpartition(':')[2]}", "quote it")
+        return None
+
+    def _boolean(self, node: yaml.ScalarNode, text: str) -> bool | None:
+        if text not in _BOOLEANS:
+            meant = "true" if text.lower() in _TRUTHS else "false"
+            self.report(node, f"`{text}` is read as {meant}", f'write "{text}" or {meant}')
+        return _BOOLEANS.get(text)
+
+    def _number(self, node: yaml.ScalarNode, text: str) -> float | None:
+        try:
+            number = _NUMBERS[node.tag](text) if _DECIMAL.fullmatch(text) else None
+        except ValueError:
+            number = None
+        if number is None:
+            self.report(node, f"`{text}` is no plain number", "write it in decimal, or quote it")
+        elif abs(number) > _LARGEST[node.tag]:
+            self.report(node, f"`{text}` is too large a number", "quote it if it is a text")
+        return number

@@ -1,0 +1,70 @@
+"""Conditions in plain words, on one line."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
+
+__all__ = ["in_words"]
+
+_VERBS = {
+    Operator.EQ: "is",
+    Operator.NE: "is not",
+    Operator.GT: "is over",
+    Operator.GTE: "is at least",
+    Operator.LT: "is under",
+    Operator.LTE: "is at most",
+    Operator.IN: "is one of",
+    Operator.NOT_IN: "is none of",
+    Operator.CONTAINS: "contains",
+    Operator.STARTS_WITH: "starts with",
+    Operator.MATCHES: "matches",
+    Operator.EXISTS: "is there",
+    Operator.MISSING: "is missing",
+}
+_SPECIAL = frozenset(" ,()'\"")
+
+
+def in_words(condition: Condition) -> str:
+    """Return what a condition asks, as part of a sentence."""
+    match condition:
+        case Compare():
+            return _compare(condition)
+        case Not(part):
+            return f"not ({in_words(part)})"
+        case All(()):
+            return "always"
+        case All(parts):
+            return _joined(parts, " and ")
+        case AnyOf(parts):
+            return _joined(parts, " or ")
+
+
+def _joined(parts: Sequence[Condition], link: str) -> str:
+    if len(parts) == 1:
+        return in_words(parts[0])
+    return link.join(_grouped(part) for part in parts)
+
+
+def _grouped(part: Condition) -> str:
+    """Return a part of a list, in brackets if it is itself a list of several."""
+    many = isinstance(part, All | AnyOf) and len(part.parts) > 1
+    return f"({in_words(part)})" if many else in_words(part)
+
+
+def _compare(compare: Compare) -> str:
+    words = f"{compare.path} {_VERBS[compare.operator]}"
+    if compare.operator in {Operator.EXISTS, Operator.MISSING}:
+        return words
+    if isinstance(compare.operand, tuple):
+        return f"{words} ({', '.join(map(_value, compare.operand))})"
+    return f"{words} {_value(compare.operand)}"
+
+
+def _value(value: Any) -> str:
+    """Return a value as it would be written; a text in quotes if it could be read otherwise."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and (not value or _SPECIAL & set(value) or not value.isprintable()):
+        return repr(value)
+    return str(value)

@@ -1,0 +1,187 @@
+"""The slow, obvious evaluator that the compiler is held to. Change it only with the specification.
+
+Written to be read: no cleverness, no sharing with the code under test beyond the values.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from demur.codes.registry import Registry
+from demur.model.finding import Finding
+from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Policy
+
+TRUE, FALSE, MISSING, INVALID = "true", "false", "missing", "invalid"
+ORDER = ["ALLOW", "ESCALATE", "ABSTAIN", "DENY"]
+ABSENT, BROKEN = object(), object()
+NUMERAL = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {
+    "gt": lambda fact, operand: fact > operand,
+    "gte": lambda fact, operand: fact >= operand,
+    "lt": lambda fact, operand: fact < operand,
+    "lte": lambda fact, operand: fact <= operand,
+}
+
+
+def evaluate(
+    policy: Policy, request: Mapping[str, Any], findings: Sequence[Finding], registry: Registry
+) -> dict[str, Any]:
+    """Return verdict, codes, matched rules and unusable facts."""
+    facts = dict(request)
+    facts["findings"] = {
+        "codes": [finding.code for finding in findings],
+        "surfaces": [str(finding.surface) for finding in findings],
+        "count": len(findings),
+    }
+    verdicts: list[str] = []
+    codes: list[str] = []
+    matched: list[str] = []
+    shadows: list[str] = []
+    broken: list[tuple[str, str]] = []
+    ordinary_match = False
+    for rule in policy.rules:
+        state = judge(rule.condition, facts, policy)
+        if state == TRUE and rule.shadow:
+            shadows.append(rule.id)
+        elif state == TRUE:
+            matched.append(rule.id)
+            verdicts.append(rule.then.verdict)
+            codes += rule.then.reason_codes
+            if not rule.reads_findings:
+                ordinary_match = True
+        elif state == INVALID and not rule.shadow:
+            broken += [(rule.id, path) for path in broken_paths(rule.condition, facts, policy)]
+    if broken:
+        verdicts.append("ABSTAIN")
+        codes.append("EVIDENCE_INVALID")
+    if not ordinary_match:
+        verdicts.append(policy.default.verdict)
+        codes += policy.default.reason_codes
+    for finding in findings:
+        if finding.code not in [shadow.code for shadow in policy.shadows]:
+            codes.append(finding.code)
+            verdicts.append(floor(finding.code, registry))
+    return {
+        "verdict": max(verdicts, key=ORDER.index),
+        "reason_codes": unique(codes),
+        "matched_rules": matched,
+        "shadow_rules": shadows,
+        "invalid": unique(broken),
+        "defaulted": not ordinary_match,
+    }
+
+
+def floor(code: str, registry: Registry) -> str:
+    entry = registry[code]
+    if not entry.decided:
+        return "ABSTAIN"
+    floors = {"HARD_BLOCK": "DENY", "WORKFLOW_BLOCK": "ESCALATE", "SOFT_BLOCK": "ESCALATE"}
+    return "ALLOW" if entry.refusal_class is None else floors[entry.refusal_class]
+
+
+def unique(items: list[Any]) -> list[Any]:
+    return [item for index, item in enumerate(items) if item not in items[:index]]
+
+
+def judge(condition: Condition, facts: Mapping[str, Any], policy: Policy) -> str:
+    if isinstance(condition, Compare):
+        return compare(condition, facts, policy)
+    if isinstance(condition, Not):
+        inner = judge(condition.part, facts, policy)
+        return {TRUE: FALSE, FALSE: TRUE}.get(inner, inner)
+    states = [judge(part, facts, policy) for part in condition.parts]
+    if isinstance(condition, All):
+        for state in (FALSE, INVALID, MISSING):
+            if state in states:
+                return state
+        return TRUE
+    assert isinstance(condition, AnyOf)
+    for state in (TRUE, INVALID, MISSING):
+        if state in states:
+            return state
+    return FALSE
+
+
+def broken_paths(condition: Condition, facts: Mapping[str, Any], policy: Policy) -> list[str]:
+    if isinstance(condition, Compare):
+        return [condition.path] if compare(condition, facts, policy) == INVALID else []
+    if isinstance(condition, Not):
+        return broken_paths(condition.part, facts, policy)
+    return [path for part in condition.parts for path in broken_paths(part, facts, policy)]
+
+
+def compare(condition: Compare, facts: Mapping[str, Any], policy: Policy) -> str:
+    fact = dollars(facts, policy) if condition.path == "amount_usd" else look(facts, condition.path)
+    operator, operand = str(condition.operator), condition.operand
+    if fact is BROKEN:
+        return INVALID
+    if operator in {"exists", "missing"}:
+        return TRUE if (fact is ABSENT) == (operator == "missing") else FALSE
+    if fact is ABSENT:
+        return MISSING
+    answer = test(operator, fact, operand)
+    return INVALID if answer is None else TRUE if answer else FALSE
+
+
+def test(operator: str, fact: Any, operand: Any) -> bool | None:
+    if operator in ORDERINGS:
+        return ORDERINGS[operator](fact, operand) if kind(fact) == "number" else None
+    if operator in {"eq", "ne", "in", "not_in"}:
+        values = list(operand) if operator in {"in", "not_in"} else [operand]
+        same_kind = kind(fact) == kind(values[0])
+        return ((fact in values) == (operator in {"eq", "in"})) if same_kind else None
+    if operator == "contains":
+        return contains(fact, operand)
+    if not isinstance(fact, str):
+        return None
+    found = re.search(operand if operator == "matches" else f"^{re.escape(operand)}", fact)
+    return found is not None
+
+
+def contains(fact: Any, operand: Any) -> bool | None:
+    if isinstance(fact, str) and isinstance(operand, str):
+        return operand in fact
+    if not isinstance(fact, list) or any(kind(item) is None for item in fact):
+        return None
+    return any(kind(item) == kind(operand) and item == operand for item in fact)
+
+
+def kind(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, int):
+        return "number"
+    if isinstance(value, float) and math.isfinite(value):
+        return "number"
+    return None
+
+
+def look(facts: Mapping[str, Any], path: str) -> Any:
+    value: Any = facts
+    for name in path.split("."):
+        if not isinstance(value, dict):
+            return BROKEN
+        value = value.get(name)
+        if value is None:
+            return ABSENT
+    return value
+
+
+def dollars(facts: Mapping[str, Any], policy: Policy) -> Any:
+    value, currency = look(facts, "action.amount.value"), look(facts, "action.amount.currency")
+    if value is ABSENT:
+        return ABSENT if currency is ABSENT else BROKEN
+    if isinstance(value, str):
+        value = float(value) if re.fullmatch(NUMERAL, value, re.ASCII) else None
+    if kind(value) != "number" or not isinstance(currency, str):
+        return BROKEN
+    rates = {"USD": 1, **policy.rates}
+    if value < 0 or currency not in rates:
+        return BROKEN
+    try:
+        return value * rates[currency]
+    except OverflowError:
+        return BROKEN

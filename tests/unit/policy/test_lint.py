@@ -1,0 +1,210 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_policies import CORE, REQUESTS, SMALL_POLICIES, policy_of, rule
+
+from demur.codes.usage.rules import Level
+from demur.codes.vocabulary import Surface
+from demur.errors import Problem
+from demur.model.finding import Finding
+from demur.policy.compiler import CompiledPolicy
+from demur.policy.lint import LINTS, PolicyRemark, invalid_policy, lint_policy
+from demur.policy.loader import load_policy, parse_policy
+from demur.policy.policy import Policy
+
+EXAMPLE = Path(__file__).parents[3] / "examples/policies/support.yaml"
+A, B = {"action_type": "x"}, {"action_type": "x", "request_id": {"exists": True}}
+SEEN = {"findings.codes": {"contains": "DESTRUCTIVE_ACTION"}}
+
+
+def remarks(*rules: dict[str, Any], **head: Any) -> list[PolicyRemark]:
+    return lint_policy(policy_of(*rules, **head), CORE)
+
+
+def names(*rules: dict[str, Any], **head: Any) -> list[str]:
+    return [remark.rule for remark in remarks(*rules, **head)]
+
+
+def test_there_is_nothing_to_remark_on_the_example() -> None:
+    assert lint_policy(load_policy(EXAMPLE), CORE) == []
+
+
+def test_a_rule_that_another_always_covers_is_unreachable() -> None:
+    [remark] = remarks(rule(A, "DENY", ["RCE_RISK", "SCOPE_MISSING"]), rule(B, "DENY"))
+
+    assert (remark.rule, remark.level) == ("unreachable-rule", Level.ERROR)
+    assert "rule `R1` can never change anything: rule `R0` speaks" in remark.message
+
+
+def test_where_two_rules_say_the_same_the_second_is_unreachable() -> None:
+    [remark] = remarks(rule(A), rule(A))
+
+    assert remark.rule == "unreachable-rule"
+    assert "rule `R1` can never" in remark.message
+
+
+def test_the_first_of_two_is_unreachable_if_the_second_says_more() -> None:
+    [remark] = remarks(rule(A), rule(A, codes=["SCOPE_MISSING", "RATE_LIMIT"]))
+
+    assert "rule `R0` can never" in remark.message
+
+
+@pytest.mark.parametrize(
+    "wider",
+    [
+        rule(A, "DENY", ["RCE_RISK"], shadow=True),
+        rule(B, "DENY", ["RCE_RISK"], id="OTHER"),
+    ],
+)
+def test_a_rule_on_trial_or_a_narrower_one_covers_nothing(wider: dict[str, Any]) -> None:
+    assert names(wider, rule(A)) == []
+
+
+def test_a_rule_with_an_obligation_of_its_own_is_not_dead() -> None:
+    strict = rule(A, "DENY", ["RCE_RISK", "SCOPE_MISSING"])
+
+    assert names(strict, rule(B, "DENY", obligations=["human_review"])) == []
+
+
+def test_a_verdict_that_a_stricter_rule_always_beats_is_shadowed() -> None:
+    [remark] = remarks(rule(A, "DENY", ["RCE_RISK"]), rule(B, "ALLOW"))
+
+    # An ALLOW without codes adds nothing at all.
+    assert remark.rule == "unreachable-rule"
+    [remark] = remarks(rule(A, "DENY", ["RCE_RISK"]), rule(B))
+    assert (remark.rule, remark.level) == ("shadowed-by-stricter", Level.WARNING)
+    assert "the ESCALATE of rule `R1` can never win" in remark.message
+
+
+def test_a_narrower_rule_with_a_code_of_its_own_is_fine() -> None:
+    assert names(rule(A), rule(B, codes=["RATE_LIMIT"])) == []
+
+
+def test_a_finding_speaks_for_itself() -> None:
+    assert names(rule({**A, **SEEN}, codes=["DESTRUCTIVE_ACTION"])) == ["unreachable-rule"]
+    assert names(rule({**A, **SEEN}, "DENY", codes=["DESTRUCTIVE_ACTION"])) == []
+    hard = {"findings.codes": {"contains": "RCE_RISK"}}
+    assert names(rule(hard)) == ["shadowed-by-stricter"]
+
+
+def test_a_finding_in_shadow_does_not_speak() -> None:
+    shadow = [{"code": "DESTRUCTIVE_ACTION", "reason": "tried elsewhere"}]
+
+    assert names(rule(SEEN, codes=["DESTRUCTIVE_ACTION"]), shadow=shadow) == []
+
+
+def test_the_same_condition_twice_is_one_rule_in_two() -> None:
+    [remark] = remarks(rule(A), rule({"all": [A]}, codes=["RATE_LIMIT"]))
+
+    assert (remark.rule, remark.level) == ("duplicate-condition", Level.WARNING)
+    assert remark.message == "rules `R0` and `R1` have the same condition and verdict"
+
+
+def test_a_trial_of_another_verdict_is_no_duplicate() -> None:
+    assert names(rule(A), rule(A, codes=["RATE_LIMIT"], shadow=True)) == []
+
+
+def test_a_field_that_nobody_asks_for_is_uncovered() -> None:
+    [remark] = remarks(rule({**A, "evidence.risk": {"gt": 1}}, "DENY"))
+
+    assert (remark.rule, remark.level) == ("uncovered-field", Level.WARNING)
+    assert remark.message.startswith("a request without `evidence.risk` passes rule `R0`")
+    assert remark.help is not None
+    assert "`evidence.risk: {missing: true}`" in remark.help
+
+
+def test_a_field_read_by_negation_is_an_error() -> None:
+    [remark] = remarks(rule({**A, "evidence.check": {"ne": "passed"}}, "DENY"))
+
+    assert (remark.rule, remark.level) == ("negated-field", Level.ERROR)
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        rule({"evidence.risk": {"lt": 1}}, "ALLOW"),
+        rule({"evidence.risk": {"gt": 1}}, shadow=True),
+        rule({"evidence.risk": {"missing": True}}),
+    ],
+)
+def test_rules_that_stop_nothing_need_not_be_covered(harmless: dict[str, Any]) -> None:
+    assert names(harmless) == []
+
+
+def test_a_policy_that_says_nothing_is_remarked_on() -> None:
+    [remark] = remarks()
+
+    assert (remark.rule, remark.where) == ("no-rules", "small.yaml")
+    assert remark.help == "every request gets the default, ESCALATE"
+
+
+def test_allowing_by_default_is_remarked_on() -> None:
+    assert names(rule(A), defaults={"verdict": "ALLOW"}) == ["default-allow"]
+
+
+def test_codes_are_judged_as_everywhere() -> None:
+    found = remarks(
+        rule(A, "DENY", ["OLD_FRAUD_BLOCK"]),
+        rule({"action_type": "y"}, codes=["CONTEXT_MISSING"]),
+        defaults={"verdict": "DENY", "reason_code": "POLICY_VIOLATION"},
+    )
+
+    assert {(remark.rule, remark.message.partition(":")[0]) for remark in found} == {
+        ("broad-code", "the default"),
+        ("deprecated-code", "rule `R0`"),
+        ("broad-code", "rule `R1`"),
+    }
+
+
+def test_remarks_stand_in_the_order_of_the_lines() -> None:
+    text = EXAMPLE.read_text(encoding="utf-8").replace("missing: true", "exists: true")
+    found = lint_policy(parse_policy(text, "p.yaml", registry=CORE), CORE)
+    lines = [int(remark.where.split(":")[1]) for remark in found]
+
+    assert len(lines) > 4
+    assert lines == sorted(lines)
+
+
+def test_a_policy_that_does_not_load_is_a_remark() -> None:
+    remark = invalid_policy(Problem("p.yaml:1:1", "the file is empty"))
+
+    assert remark == ("invalid-policy", Level.ERROR, "p.yaml:1:1", "the file is empty", None)
+
+
+def test_the_ids_of_lints_are_sorted_kebab_case() -> None:
+    assert list(LINTS) == sorted(LINTS)
+    assert all(name.replace("-", "").islower() for name in LINTS)
+
+
+FINDINGS = st.lists(
+    st.builds(
+        Finding, code=st.sampled_from(["RCE_RISK", "RATE_LIMIT"]), surface=st.just(Surface.INPUT)
+    ),
+    max_size=2,
+)
+
+
+@settings(max_examples=500)
+@given(SMALL_POLICIES, REQUESTS, FINDINGS)
+def test_an_unreachable_rule_can_go_and_a_shadowed_one_never_wins(
+    policy: Policy, request: dict[str, Any], findings: list[Finding]
+) -> None:
+    whole = CompiledPolicy(policy, registry=CORE).evaluate(request, findings)
+    by_where = {row.where: row for row in policy.rules}
+    for remark in lint_policy(policy, CORE):
+        if remark.rule == "unreachable-rule":
+            gone = by_where[remark.where]
+            rules = tuple(row for row in policy.rules if row is not gone)
+            rest = CompiledPolicy(policy._replace(rules=rules), registry=CORE)
+            without = rest.evaluate(request, findings)
+            assert without.verdict == whole.verdict
+            assert without.defaulted == whole.defaulted
+            assert set(without.reason_codes) == set(whole.reason_codes)
+            assert set(without.missing) == set(whole.missing)
+        elif remark.rule == "shadowed-by-stricter":
+            beaten = by_where[remark.where]
+            if beaten.id in whole.matched_rules:
+                assert whole.verdict.precedence > beaten.then.verdict.precedence
