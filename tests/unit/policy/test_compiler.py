@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface, Verdict
 from demur.model.finding import Finding
-from demur.policy import compiler
+from demur.policy import codegen, compiler
 from demur.policy.compiler import CompiledPolicy
 from demur.policy.evaluation import Evaluation, InvalidFact
 from demur.policy.loader import parse_policy
@@ -65,13 +65,13 @@ Built = list[list[int]]
 def built(monkeypatch: pytest.MonkeyPatch) -> Built:
     """Return the rules of each function that is built from now on."""
     seen: Built = []
-    real = compiler._compile
+    real = codegen.write_judge
 
     def watched(policy: Policy, indexes: Sequence[int]) -> Callable[..., Any]:
         seen.append(list(indexes))
         return real(policy, indexes)
 
-    monkeypatch.setattr(compiler, "_compile", watched)
+    monkeypatch.setattr(compiler, "write_judge", watched)
     return seen
 
 
@@ -244,7 +244,7 @@ def test_sixteen_threads_at_once_build_each_function_once(
     request = {"action": {"type": "pay"}, "evidence": {"country": "C3", "score": 5}}
     barrier = Barrier(16)
     seen: Built = []
-    real = compiler._compile
+    real = codegen.write_judge
 
     def slow(policy: Policy, indexes: Sequence[int]) -> Callable[..., Any]:
         seen.append(list(indexes))
@@ -256,7 +256,7 @@ def test_sixteen_threads_at_once_build_each_function_once(
         barrier.wait(timeout=30)
         return one.evaluate(request)
 
-    monkeypatch.setattr(compiler, "_compile", slow)
+    monkeypatch.setattr(compiler, "write_judge", slow)
     with ThreadPoolExecutor(16) as pool:
         answers = set(pool.map(ask, range(16)))
 
@@ -426,7 +426,7 @@ def test_the_source_holds_no_text_of_the_policy(monkeypatch: pytest.MonkeyPatch)
         sources.append(source)
         return compile(source, *rest)
 
-    monkeypatch.setattr(compiler, "compile", watched, raising=False)
+    monkeypatch.setattr(codegen, "compile", watched, raising=False)
     one = compiled(
         {"action_type": "zebra", "evidence.giraffe": {"gt": 777}, "subject.lion.paw": "tiger"},
         {"any": [{"evidence.giraffe": {"matches": "panther"}}, {"amount_usd": {"in": [888]}}]},

@@ -1,0 +1,181 @@
+"""Write the Python function that judges a request by some rules of a policy.
+
+The function is made of the policy's own checked parts: only names and numbers that are
+chosen here stand in its source, never a text from the policy.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from demur.policy.facts import MISSING, amount_in_usd, fetch
+from demur.policy.leaf import INVALID, TRUE, leaf
+from demur.policy.policy import All, Compare, Condition, Not, Operator, Policy
+
+__all__ = ["Judge", "write_judge"]
+
+# Python reads no more than 200 open brackets; what lies deeper gets a line of its own.
+_DEEPEST = 50
+_PLAINLY_FINITE = 1e15
+_NOT = (3, 1, 2, 0)
+# Among alternatives a true one settles it, then one that cannot be judged, then a missing one.
+_ANY = ((0, 1, 2, 3), (1, 1, 1, 3), (2, 1, 2, 3), (3, 3, 3, 3))
+_COMPARISONS = {
+    Operator.GT: ">",
+    Operator.GTE: ">=",
+    Operator.LT: "<",
+    Operator.LTE: "<=",
+    Operator.EQ: "==",
+    Operator.NE: "!=",
+    Operator.IN: "in",
+    Operator.NOT_IN: "not in",
+}
+
+# The indexes of rules that match and of rules that cannot be judged.
+Judge = Callable[[Mapping[str, Any], Mapping[str, Any] | None], tuple[list[int], list[int]]]
+_Join = Callable[[str, str, "_Names"], str]
+
+
+class _Names(NamedTuple):
+    """What the source of a function refers to: facts by variable, values by name."""
+
+    facts: dict[str, str]
+    values: dict[str, Any]
+    # Lines that must run before the one that is being written.
+    lines: list[str]
+
+    def fact(self, path: str) -> str:
+        return self.facts.setdefault(path, f"f{len(self.facts)}")
+
+    def value(self, value: Any) -> str:
+        name = f"k{len(self.values)}"
+        self.values[name] = value
+        return name
+
+
+def write_judge(policy: Policy, indexes: Sequence[int]) -> Judge:
+    """Return the function that judges a request by the rules at `indexes`, in their order."""
+    names = _Names({}, {}, [])
+    for index in indexes:
+        expression = _expression(policy.rules[index].condition, names)
+        names.lines.extend(
+            [
+                f"    s = {expression}",
+                f"    if s == {TRUE}: matched.append({index})",
+                f"    elif s == {INVALID}: invalid.append({index})",
+            ]
+        )
+    fetches = [line for path, name in names.facts.items() for line in _fetch(path, name, names)]
+    source = [
+        "def judge(request, findings):",
+        "    matched = []; invalid = []",
+        *fetches,
+        *names.lines,
+        "    return matched, invalid",
+    ]
+    scope = {
+        **names.values,
+        "fetch": fetch,
+        "usd": _usd(policy.rates),
+        "MISSING": MISSING,
+        "ANY": _ANY,
+        "NOT": _NOT,
+    }
+    # The source holds nothing that the policy's author wrote: texts are passed as values.
+    exec(compile("\n".join(source), "<policy>", "exec"), scope)  # noqa: S102 - see above
+    judge: Judge = scope["judge"]
+    return judge
+
+
+def _usd(rates: Mapping[str, float]) -> Callable[[Mapping[str, Any]], Any]:
+    """Return the function that gives the amount in dollars; plain dollars take the short way."""
+
+    def usd(request: Mapping[str, Any]) -> Any:
+        action = request.get("action")
+        amount = action.get("amount") if action.__class__ is dict else None
+        if amount.__class__ is dict and amount.get("currency") == "USD":
+            value = amount.get("value")
+            if (
+                value.__class__ is int or value.__class__ is float
+            ) and 0 <= value <= _PLAINLY_FINITE:
+                return value
+        return amount_in_usd(request, rates)
+
+    return usd
+
+
+def _fetch(path: str, name: str, names: _Names) -> list[str]:
+    if path == "amount_usd":
+        return [f"    {name} = usd(request)"]
+    root, *rest = path.split(".")
+    if root == "findings":
+        return [f"    {name} = findings[{names.value(rest[0])}]"]
+    if len(rest) != 1:
+        return [f"    {name} = fetch(request, {names.value(path)})"]
+    whole, key = names.value(path), names.value(rest[0])
+    return [
+        f"    {name} = request.get({names.value(root)})",
+        f"    if {name}.__class__ is dict:",
+        f"        {name} = {name}.get({key}, MISSING)",
+        f"        if {name} is None: {name} = MISSING",
+        f"    else: {name} = fetch(request, {whole})",
+    ]
+
+
+def _expression(condition: Condition, names: _Names) -> str:
+    match condition:
+        case Compare():
+            return _leaf(condition, names)
+        case Not(part):
+            return f"NOT[{_expression(part, names)}]"
+        case All(parts):
+            return _shallow(_fold(parts, names, _both), names) if parts else str(TRUE)
+        case _:
+            return _shallow(_fold(condition.parts, names, _either), names)
+
+
+def _fold(parts: Sequence[Condition], names: _Names, join: _Join) -> str:
+    """Return the parts joined in pairs of halves, so that a long list does not nest deep."""
+    if len(parts) == 1:
+        return _expression(parts[0], names)
+    half = len(parts) // 2
+    return join(_fold(parts[:half], names, join), _fold(parts[half:], names, join), names)
+
+
+def _both(left: str, right: str, names: _Names) -> str:
+    a, b = names.value(None), names.value(None)
+    return f"(0 if not ({a} := {left}) else {a} if {a} < ({b} := {right}) else {b})"
+
+
+def _either(left: str, right: str, names: _Names) -> str:
+    a = names.value(None)
+    return f"(3 if ({a} := {left}) == 3 else ANY[{a}][{right}])"
+
+
+def _shallow(expression: str, names: _Names) -> str:
+    """Return the expression, or where it nests too deep the name that its value was given."""
+    depth = accumulate((c in "([") - (c in ")]") for c in expression)
+    if max(depth) < _DEEPEST:
+        return expression
+    name = names.value(None)
+    names.lines.append(f"    {name} = {expression}")
+    return name
+
+
+def _leaf(compare: Compare, names: _Names) -> str:
+    """Return the expression for one comparison: plain types at once, all others by the book."""
+    fact = names.fact(compare.path)
+    slow = f"{names.value(leaf(compare))}({fact})"
+    symbol = _COMPARISONS.get(compare.operator)
+    if symbol is None:
+        return slow
+    many = isinstance(compare.operand, tuple)
+    operand = names.value(frozenset(compare.operand) if many else compare.operand)
+    sample = compare.operand[0] if many else compare.operand
+    test = f"({TRUE} if {fact} {symbol} {operand} else 0)"
+    if isinstance(sample, str):
+        return f"({test} if {fact}.__class__ is str else {slow})"
+    if isinstance(sample, bool):
+        return f"({test} if {fact}.__class__ is bool else {slow})"
+    plain = f"{fact}.__class__ is int or {fact}.__class__ is float and {fact} - {fact} == 0"
+    return f"({test} if {plain} else {slow})"
