@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from demur.cli.options import add_registry
 from demur.codes.default import default_registry
 from demur.codes.export import FORMS
 from demur.errors import InputError
@@ -18,13 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--to", required=True, choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write there, not to the screen")
-    parser.add_argument(
-        "--registry",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also the codes of this organisation's registry; may be given often",
-    )
+    add_registry(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,13 +2,13 @@
 
 import argparse
 import json
-from collections.abc import Sequence
 
-from demur.cli.terminal import Paint
+from demur.cli.options import add_registry
+from demur.cli.remarks import Remark, print_remarks
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.codes.usage.rules import Level
-from demur.errors import PolicyError, one_line
+from demur.errors import PolicyError
 from demur.policy.lint import PolicyRemark, invalid_policy, lint_policy
 from demur.policy.loader import load_policy
 
@@ -20,13 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "exit: 0 nothing wrong, or warnings alone; 1 an error; 2 usage"
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a policy file")
     parser.add_argument("--strict", action="store_true", help="warnings count as errors do")
-    parser.add_argument(
-        "--registry",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also know the codes of this organisation's registry; may be given often",
-    )
+    add_registry(parser)
     parser.add_argument("--json", action="store_true", help="a list of JSON objects")
 
 
@@ -37,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([remark._asdict() for remark in remarks], indent=2))
     else:
-        _print(remarks)
+        print_remarks(map(_remark, remarks), "nothing to remark")
     return int(any(args.strict or remark.level is Level.ERROR for remark in remarks))
 
 
@@ -48,20 +42,5 @@ def _remarks(path: str, registry: Registry) -> list[PolicyRemark]:
         return [invalid_policy(problem) for problem in error.problems]
 
 
-def _print(remarks: Sequence[PolicyRemark]) -> None:
-    paint = Paint()
-    for remark in remarks:
-        colour = "red" if remark.level is Level.ERROR else "yellow"
-        label = paint(f"{remark.level}[{remark.rule}]", "bold", colour)
-        print(f"{one_line(remark.where)}: {label} {one_line(remark.message)}")
-        if remark.help:
-            print(f"  {paint('help:', 'cyan')} {one_line(remark.help)}")
-    print(paint(_count(remarks), "dim"))
-
-
-def _count(remarks: Sequence[PolicyRemark]) -> str:
-    if not remarks:
-        return "nothing to remark"
-    errors = sum(remark.level is Level.ERROR for remark in remarks)
-    warned = len(remarks) - errors
-    return f"{errors} error{'s' * (errors != 1)}, {warned} warning{'s' * (warned != 1)}"
+def _remark(remark: PolicyRemark) -> Remark:
+    return Remark(remark.where, remark.level, remark.rule, remark.message, remark.help)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from demur.cli.options import add_registry
 from demur.cli.terminal import Paint
 from demur.codes.default import default_registry
 from demur.codes.vocabulary import Verdict
@@ -28,13 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("policy", metavar="POLICY", help="a policy file")
     parser.add_argument("--action", metavar="TYPE", help="only rules that can apply to this action")
-    parser.add_argument(
-        "--registry",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also know the codes of this organisation's registry; may be given often",
-    )
+    add_registry(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from demur.cli.options import add_registry
 from demur.cli.terminal import Paint
 from demur.codes.default import default_registry
 from demur.errors import one_line
@@ -23,13 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--require-coverage", action="store_true", help="fail if a rule matches in no case"
     )
-    parser.add_argument(
-        "--registry",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also know the codes of this organisation's registry; may be given often",
-    )
+    add_registry(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 

@@ -4,6 +4,7 @@ import argparse
 import json
 from typing import Any
 
+from demur.cli.options import add_registry
 from demur.cli.terminal import Paint
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
@@ -18,13 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 every policy can be used; 1 one cannot; 2 usage"
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a policy file")
-    parser.add_argument(
-        "--registry",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also know the codes of this organisation's registry; may be given often",
-    )
+    add_registry(parser)
     parser.add_argument("--json", action="store_true", help="a list of JSON objects, one per file")
 
 

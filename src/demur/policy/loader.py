@@ -22,7 +22,7 @@ from demur.policy.policy import (
     Shadow,
     Stage,
 )
-from demur.policy.source import Item, SourceError, read_source
+from demur.policy.source import Item, SourceError, read_source, read_text
 
 __all__ = ["load_policy", "parse_policy"]
 
@@ -59,10 +59,9 @@ def load_policy(path: Path | str, *, registry: Registry | None = None) -> Policy
         PolicyError: The file cannot be read or used; carries every problem.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise PolicyError(f"cannot read the policy: {reason.lower()}", where=str(path)) from error
+        text = read_text(path, "policy")
+    except SourceError as error:
+        raise PolicyError.of(error.problems) from error
     return parse_policy(text, str(path), registry=registry)
 
 

@@ -6,6 +6,7 @@ else (`no`, `12:30`, an alias) are refused with the way to write them.
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from sys import float_info
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import yaml
 
 from demur.errors import Problem
 
-__all__ = ["Item", "SourceError", "read_source"]
+__all__ = ["Item", "SourceError", "read_source", "read_text"]
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
@@ -51,6 +52,20 @@ class Item(NamedTuple):
         if isinstance(self.value, list):
             return [item.plain for item in self.value]
         return self.value
+
+
+def read_text(path: Path | str, what: str) -> str:
+    """Return the text of the file at `path`, called `what` if it cannot be read.
+
+    Raises:
+        SourceError: There is no such file, or it is no UTF-8 text.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        problem = Problem(str(path), f"cannot read the {what}: {reason.lower()}")
+        raise SourceError([problem]) from error
 
 
 def read_source(name: str, text: str) -> Item:

@@ -13,7 +13,7 @@ from demur.policy.compiler import CompiledPolicy
 from demur.policy.evaluation import Evaluation
 from demur.policy.facts import ROOTS
 from demur.policy.policy import Policy
-from demur.policy.source import Item, SourceError, read_source
+from demur.policy.source import Item, SourceError, read_source, read_text
 
 __all__ = [
     "Case",
@@ -71,10 +71,9 @@ def load_table(path: Path | str, policy: Policy, registry: Registry) -> list[Cas
         TableError: The file cannot be read or used; carries every problem.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise TableError(f"cannot read the table: {reason.lower()}", where=str(path)) from error
+        text = read_text(path, "table")
+    except SourceError as error:
+        raise TableError.of(error.problems) from error
     return parse_table(text, str(path), policy, registry)
 
 

@@ -1,0 +1,29 @@
+import pytest
+
+from demur.cli.remarks import Remark, print_remarks
+from demur.codes.usage.rules import Level
+
+
+def test_each_remark_has_its_place_rule_and_help_and_a_count_closes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_remarks(
+        [
+            Remark("a.py:1:2", Level.ERROR, "bad-code", "no\nsuch code", "look it up"),
+            Remark("b.py:3:4", Level.WARNING, "odd-code", "an odd code", None),
+        ],
+        "all is well",
+    )
+
+    assert capsys.readouterr().out.splitlines() == [
+        r"a.py:1:2: error[bad-code] no\nsuch code",
+        "  help: look it up",
+        "b.py:3:4: warning[odd-code] an odd code",
+        "1 error, 1 warning",
+    ]
+
+
+def test_nothing_is_said_in_the_words_that_were_given(capsys: pytest.CaptureFixture[str]) -> None:
+    print_remarks([], "all is well")
+
+    assert capsys.readouterr().out == "all is well\n"
