@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from demur.codes.registry import Registry
@@ -151,7 +153,8 @@ def test_a_suppression_in_a_text_is_none(core: Registry) -> None:
 def test_comments_count_even_if_the_tokenizer_dislikes_the_end(core: Registry) -> None:
     source = 'print("REFUSED: A_B")  # demur: allow raw-refusal-string - why\n\n\\\r\n'
 
-    assert rules(source, core) == []
+    # From Python 3.12 on the parser dislikes it as well.
+    assert rules(source, core) == (["unreadable"] if sys.version_info >= (3, 12) else [])
 
 
 @pytest.mark.parametrize(
