@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from demur.policy.facts import MISSING, amount_in_usd, fetch
 from demur.policy.leaf import INVALID, TRUE, leaf
-from demur.policy.policy import All, Compare, Condition, Not, Operator, Policy
+from demur.policy.policy import All, Compare, Condition, Not, Operator
 
 __all__ = ["Judge", "write_judge"]
 
@@ -53,11 +53,11 @@ class _Names(NamedTuple):
         return name
 
 
-def write_judge(policy: Policy, indexes: Sequence[int]) -> Judge:
-    """Return the function that judges a request by the rules at `indexes`, in their order."""
+def write_judge(conditions: Mapping[int, Condition], rates: Mapping[str, float]) -> Judge:
+    """Return the function that judges a request by conditions, each under its rule's index."""
     names = _Names({}, {}, [])
-    for index in indexes:
-        expression = _expression(policy.rules[index].condition, names)
+    for index, condition in conditions.items():
+        expression = _expression(condition, names)
         names.lines.extend(
             [
                 f"    s = {expression}",
@@ -76,7 +76,7 @@ def write_judge(policy: Policy, indexes: Sequence[int]) -> Judge:
     scope = {
         **names.values,
         "fetch": fetch,
-        "usd": _usd(policy.rates),
+        "usd": _usd(rates),
         "MISSING": MISSING,
         "ANY": _ANY,
         "NOT": _NOT,

@@ -67,7 +67,7 @@ class CompiledPolicy:
         with self._lock:
             if key not in self._buckets:
                 indexes = range(len(self.policy.rules)) if key is None else self._by_action[key]
-                self._buckets[key] = _Bucket(self.policy, indexes, known_action=key is not None)
+                self._buckets[key] = _Bucket(self.policy, indexes, key)
             return self._buckets[key]
 
     def _combine(
@@ -139,13 +139,14 @@ def _actions(rule: Rule) -> frozenset[str] | None:
 class _Bucket:
     """The rules that can apply to one kind of action, indexed by one more field if large."""
 
-    def __init__(self, policy: Policy, indexes: Sequence[int], *, known_action: bool) -> None:
+    def __init__(self, policy: Policy, indexes: Sequence[int], action: str | None) -> None:
         self._policy = policy
+        self._action = action
         self._indexes = list(indexes)
         self._lock = Lock()
         # By the text of the indexed field; None holds all rules.
         self._judges: dict[str | None, Judge] = {}
-        self._path = _index_path(policy, self._indexes) if known_action else None
+        self._path = None if action is None else _index_path(policy, self._indexes)
         self._wanted = {i: _text_of(policy.rules[i], self._path) for i in self._indexes}
         self._values = {value for value in self._wanted.values() if value is not None}
 
@@ -163,8 +164,28 @@ class _Bucket:
             if part not in self._judges:
                 every = self._indexes
                 chosen = [i for i in every if part is None or self._wanted[i] in {None, part}]
-                self._judges[part] = write_judge(self._policy, chosen)
+                conditions = {i: self._condition(i) for i in chosen}
+                self._judges[part] = write_judge(conditions, self._policy.rates)
             return self._judges[part]
+
+    def _condition(self, index: int) -> Condition:
+        condition = self._policy.rules[index].condition
+        # The bucket of all other actions does not know which one it is.
+        return _given(condition, self._action) if self._action else condition
+
+
+def _given(condition: Condition, action: str) -> Condition:
+    """Return what is left to ask of a condition once the action is known."""
+    match condition:
+        case Compare(path, Operator.EQ, operand) if path == _ACTION and operand == action:
+            return All(())
+        case Compare(path, Operator.IN, operands) if path == _ACTION and action in operands:
+            return All(())
+        case All(parts):
+            left = (_given(part, action) for part in parts)
+            return All(tuple(part for part in left if part != All(())))
+        case _:
+            return condition
 
 
 def _index_path(policy: Policy, indexes: Sequence[int]) -> str | None:

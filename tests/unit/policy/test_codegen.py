@@ -6,7 +6,7 @@ import pytest
 
 from demur.policy.codegen import write_judge
 from demur.policy.loader import parse_policy
-from demur.policy.policy import Policy
+from demur.policy.policy import Condition, Policy
 
 
 def policy(*conditions: dict[str, Any]) -> Policy:
@@ -23,9 +23,13 @@ def policy(*conditions: dict[str, Any]) -> Policy:
     return parse_policy(json.dumps({**head, "rules": rules}))
 
 
+def conditions(written: Policy, *indexes: int) -> dict[int, Condition]:
+    return {index: written.rules[index].condition for index in indexes}
+
+
 def test_a_function_tells_rules_that_match_from_rules_that_cannot_be_judged() -> None:
     written = policy({"evidence.risk": {"gt": 5}}, {"evidence.name": "x"}, {"subject.id": "s"})
-    judge = write_judge(written, range(3))
+    judge = write_judge(conditions(written, 0, 1, 2), {})
 
     assert judge({"evidence": {"risk": 6, "name": 7}}, None) == ([0], [1])
     assert judge({"evidence": {"risk": 5, "name": "x"}, "subject": {"id": "s"}}, None) == (
@@ -37,7 +41,9 @@ def test_a_function_tells_rules_that_match_from_rules_that_cannot_be_judged() ->
 def test_only_the_rules_it_was_written_for_are_judged() -> None:
     written = policy({"evidence.risk": 1}, {"evidence.risk": 1}, {"evidence.risk": 1})
 
-    assert write_judge(written, [0, 2])({"evidence": {"risk": 1}}, None) == ([0, 2], [])
+    judge = write_judge(conditions(written, 0, 2), {})
+
+    assert judge({"evidence": {"risk": 1}}, None) == ([0, 2], [])
 
 
 @pytest.mark.parametrize("wrap", [dict, MappingProxyType])
@@ -47,4 +53,4 @@ def test_any_mapping_will_do(wrap: Any) -> None:
         {"evidence": wrap({"risk": 1}), "action": {"amount": {"value": 20, "currency": "USD"}}}
     )
 
-    assert write_judge(written, [0])(request, None) == ([0], [])
+    assert write_judge(conditions(written, 0), {})(request, None) == ([0], [])

@@ -67,9 +67,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Built:
     seen: Built = []
     real = codegen.write_judge
 
-    def watched(policy: Policy, indexes: Sequence[int]) -> Callable[..., Any]:
-        seen.append(list(indexes))
-        return real(policy, indexes)
+    def watched(conditions: Mapping[int, Any], rates: Mapping[str, float]) -> Callable[..., Any]:
+        seen.append(list(conditions))
+        return real(conditions, rates)
 
     monkeypatch.setattr(compiler, "write_judge", watched)
     return seen
@@ -246,10 +246,10 @@ def test_sixteen_threads_at_once_build_each_function_once(
     seen: Built = []
     real = codegen.write_judge
 
-    def slow(policy: Policy, indexes: Sequence[int]) -> Callable[..., Any]:
-        seen.append(list(indexes))
+    def slow(conditions: Mapping[int, Any], rates: Mapping[str, float]) -> Callable[..., Any]:
+        seen.append(list(conditions))
         for _ in range(20):  # long enough for the others to arrive
-            judge = real(policy, indexes)
+            judge = real(conditions, rates)
         return judge
 
     def ask(_: int) -> Evaluation:
@@ -581,3 +581,14 @@ def test_the_registry_is_the_default_one_unless_given() -> None:
     one = CompiledPolicy(policy_of({}))
 
     assert one.evaluate({}, [RCE]).verdict is Verdict.DENY
+
+
+def test_a_rule_that_asks_for_its_action_twice_is_asked_what_the_bucket_left_open() -> None:
+    one = compiled(
+        {"all": [{"action_type": "refund"}, {"action_type": {"in": ["login", "credit"]}}]},
+        {"all": [{"action_type": {"in": ["refund", "login"]}}, {"action_type": {"ne": "login"}}]},
+        {"action_type": "refund"},
+    )
+
+    for action in ("refund", "login", "credit", "other"):
+        agrees(one, {"action": {"type": action}})
