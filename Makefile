@@ -18,8 +18,9 @@ fix: $(READY) ## format and repair what can be repaired
 generate: $(READY) ## write everything that is generated from the registry
 	@$(PY) tools/generate.py
 
-bench: $(READY) ## measure against plain `re`, side by side
+bench: $(READY) ## measure: the contract beside plain `re`, policies as they grow
 	@$(PY) bench/contract.py
+	@$(PY) bench/policy.py
 
 lock: $(READY) ## pin the newest versions with hashes (needs uv)
 	@uv pip compile pyproject.toml requirements/dev.in --extra ed25519 --universal \

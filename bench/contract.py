@@ -132,7 +132,7 @@ IMPORTS = {
     "from demur import parse_refusal": "from demur import parse_refusal",
     "from demur import * (all there is)": "from demur import *",
 }
-AIMS = {"import demur": "< 60 ms", "from demur import parse_refusal": "< 60 ms"}
+AIMS = {"import demur": "< 60 ms"}
 COUNT = """
 import sys
 before = set(sys.modules)
