@@ -5,12 +5,71 @@ cannot hold exactly (from 2**53) and lone surrogates have none and are refused.
 """
 
 import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import msgspec
 import rfc8785
 
 from demur.errors import InputError
 
-__all__ = ["canonical_bytes", "digest"]
+__all__ = [
+    "DEEPEST",
+    "Canonical",
+    "canonical_bytes",
+    "canonicalise",
+    "digest",
+    "digest_of_bytes",
+    "fast_encode",
+]
+
+DEEPEST = 100
+
+_SAFE = 2**53
+_FINITE = 1.7976931348623157e308
+# Below this the fast encoder writes an exponent where the standard writes a decimal.
+_SMALLEST_PLAIN = 1e-5
+_LONGEST_PLACE = 8
+_HELP = "use strings, finite numbers below 2**53, booleans, null, lists and objects"
+# Canonical for values that are `usual`, and for frozen values made of texts and plain numbers.
+fast_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Canonical(NamedTuple):
+    """A value of plain JSON types, copied from what was given, and its canonical bytes.
+
+    `usual` says that the fast encoder writes this value, and any part of it, canonically.
+    """
+
+    value: Any
+    raw: bytes
+    usual: bool
+
+
+class _Unfit(Exception):  # noqa: N818 - never leaves this module
+    """A value without canonical form; the path is gathered on the way out."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path: list[str] = []
+
+
+def canonicalise(value: object) -> Canonical:
+    """Return a copy of `value` in plain JSON types, and its canonical bytes.
+
+    Raises:
+        InputError: The value has no canonical form; `where` is the path to the part at fault.
+    """
+    unusual: list[object] = []
+    try:
+        plain = _plain(value, unusual, 0)
+        # The fast encoder agrees with the standard on everything but the unusual.
+        raw = rfc8785.dumps(plain) if unusual else fast_encode(plain)
+    except _Unfit as error:
+        problem = f"this value has no canonical JSON form: {error.problem}"
+        raise InputError(problem, where=_place(error.path), help=_HELP) from None
+    return Canonical(plain, raw, not unusual)
 
 
 def canonical_bytes(value: object) -> bytes:
@@ -19,16 +78,114 @@ def canonical_bytes(value: object) -> bytes:
     Raises:
         InputError: The value has no canonical form.
     """
-    try:
-        # The library refuses unknown types itself, so `object` is safe to hand on.
-        return rfc8785.dumps(value)  # type: ignore[arg-type]
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"this value has no canonical JSON form: {error}",
-            help="use strings, finite numbers below 2**53, booleans, null, lists and objects",
-        ) from error
+    return canonicalise(value).raw
 
 
 def digest(value: object) -> str:
     """Return `sha256:` and the hex digest of the canonical bytes of `value`."""
-    return f"sha256:{hashlib.sha256(canonical_bytes(value)).hexdigest()}"
+    return digest_of_bytes(canonicalise(value).raw)
+
+
+def digest_of_bytes(raw: bytes) -> str:
+    """Return `sha256:` and the hex digest of bytes that are canonical already."""
+    return f"sha256:{hashlib.sha256(raw).hexdigest()}"
+
+
+def _place(path: list[str]) -> str | None:
+    """Return the way to a part, gathered from the inside out; its beginning if it is long."""
+    parts = path[: -_LONGEST_PLACE - 1 : -1]
+    return ".".join([*parts, "…"] if len(path) > _LONGEST_PLACE else parts) or None
+
+
+def _plain(value: Any, unusual: list[object], depth: int) -> Any:
+    kind = value.__class__
+    if value is None or kind is bool or (kind is str and value.isascii()):
+        return value
+    if kind is int:
+        return _integer(value)
+    if kind is float:
+        return _number(value, unusual)
+    if kind is dict or isinstance(value, Mapping):
+        return _mapping(value, unusual, depth)
+    if isinstance(value, list | tuple):
+        return _list(value, unusual, depth)
+    return _other(value, unusual)
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _Unfit("a lone surrogate is no character") from None
+    return value
+
+
+def _integer(value: int) -> int:
+    if -_SAFE < value < _SAFE:
+        return value
+    raise _Unfit("the integer is too large for a double")
+
+
+def _number(value: float, unusual: list[object]) -> float:
+    if not -_FINITE <= value <= _FINITE:
+        raise _Unfit(f"{value} is no finite number")
+    if value.is_integer():
+        if -_SAFE < value < _SAFE:
+            return int(value)
+        unusual.append(value)
+    elif -_SMALLEST_PLAIN < value < _SMALLEST_PLAIN:
+        unusual.append(value)
+    return value
+
+
+def _mapping(value: Mapping[Any, Any], unusual: list[object], depth: int) -> dict[str, Any]:
+    if depth >= DEEPEST:
+        raise _Unfit(f"nested deeper than {DEEPEST}")
+    copy: dict[str, Any] = {}
+    for key, item in value.items():
+        kind = item.__class__
+        # Most keys and values are plain ASCII; for those nothing more has to be asked.
+        if key.__class__ is str and key.isascii() and kind is str and item.isascii():
+            copy[key] = item
+            continue
+        name = _key(key, unusual)
+        try:
+            copy[name] = _plain(item, unusual, depth + 1)
+        except _Unfit as error:
+            error.path.append(name)
+            raise
+    return copy
+
+
+def _key(key: object, unusual: list[object]) -> str:
+    if not isinstance(key, str):
+        raise _Unfit(f"a key must be a string, not `{type(key).__name__}`")
+    name = key if key.__class__ is str else str.__str__(key)
+    if not name.isascii():
+        # Beyond the first plane, the standard's order is not that of the bytes.
+        unusual.append(_text(name))
+    return name
+
+
+def _list(value: list[Any] | tuple[Any, ...], unusual: list[object], depth: int) -> list[Any]:
+    if depth >= DEEPEST:
+        raise _Unfit(f"nested deeper than {DEEPEST}")
+    copy: list[Any] = []
+    for index, item in enumerate(value):
+        try:
+            copy.append(_plain(item, unusual, depth + 1))
+        except _Unfit as error:
+            error.path.append(str(index))
+            raise
+    return copy
+
+
+def _other(value: Any, unusual: list[object]) -> Any:
+    """Return the plain form of other texts, and of subclasses such as enumerations."""
+    if isinstance(value, str):
+        return _text(str.__str__(value))
+    if isinstance(value, int):
+        return _integer(int(value))
+    if isinstance(value, float):
+        return _number(float(value), unusual)
+    raise _Unfit(f"`{type(value).__name__}` is no JSON type")

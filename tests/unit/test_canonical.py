@@ -1,10 +1,13 @@
 import json
+from enum import Enum
+from http import HTTPStatus
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.canonical import canonical_bytes, digest
+from demur.canonical import canonical_bytes, canonicalise, digest
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
 
@@ -89,15 +92,50 @@ def test_a_value_without_canonical_form_is_an_error_that_helps(value: object) ->
         canonical_bytes(value)
 
     assert caught.value.help is not None
-    assert caught.value.__cause__ is not None
 
 
 def test_a_value_that_contains_itself_is_an_error() -> None:
     loop: list[object] = []
     loop.append(loop)
 
-    with pytest.raises(InputError, match="recursion"):
+    with pytest.raises(InputError, match="nested deeper than 100") as caught:
         canonical_bytes(loop)
+
+    assert caught.value.where == "0.0.0.0.0.0.0.0.…"
+
+
+def test_the_error_names_the_path_to_the_part_at_fault() -> None:
+    with pytest.raises(InputError) as caught:
+        canonical_bytes({"evidence": {"risk": [0.5, float("nan")]}})
+
+    assert caught.value.where == "evidence.risk.1"
+
+
+@given(VALUES)
+def test_the_bytes_are_those_of_a_plain_implementation_of_the_standard(value: object) -> None:
+    assert canonical_bytes(value) == rfc8785.dumps(value)  # type: ignore[arg-type]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_finite_number_is_written_as_the_standard_says(value: float) -> None:
+    assert canonical_bytes(value) == rfc8785.dumps(value)
+
+
+@given(VALUES)
+def test_the_copy_shares_nothing_with_what_was_given(value: object) -> None:
+    given_one = {"inner": [value]}
+    copy = canonicalise(given_one).value
+    given_one["inner"].append("later")
+
+    assert canonical_bytes(copy) == canonical_bytes({"inner": [value]})
+
+
+class Colour(str, Enum):  # noqa: UP042 - as many code bases still write it
+    RED = "red"
+
+
+def test_members_of_enumerations_are_their_values() -> None:
+    assert canonicalise({Colour.RED: [Colour.RED, HTTPStatus.OK]}).value == {"red": ["red", 200]}
 
 
 def test_the_digest_is_the_sha256_of_the_canonical_bytes() -> None:
