@@ -1,0 +1,1 @@
+"""Memory of labelled outcomes: what a request resembles, and what follows from that."""

@@ -1,0 +1,86 @@
+"""Consensus: what a verdict becomes once memory has spoken.
+
+Likeness to a failure tightens. Likeness to a success lifts an escalation, if the operator
+turned that on, and only where an approval by a person would have been enough.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from demur.codes.entry import Entry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import GrantKind, RefusalClass, Verdict
+from demur.memory.recall import Recall
+from demur.memory.settings import MemorySettings
+
+__all__ = ["ALLOW_CODE", "BLOCK_CODE", "ESCALATE_CODE", "Consensus", "consensus"]
+
+BLOCK_CODE = "FAILURE_MEMORY_SIMILAR_BLOCK"
+ESCALATE_CODE = "FAILURE_MEMORY_SIMILAR_ESCALATE"
+ALLOW_CODE = "SUCCESS_MEMORY_SIMILAR_ALLOW"
+
+
+class Consensus(NamedTuple):
+    """The verdict and codes after memory; `changed` says whether they differ from before."""
+
+    verdict: Verdict
+    reason_codes: tuple[str, ...]
+    resolved_codes: tuple[str, ...] = ()
+    changed: bool = False
+
+
+def consensus(
+    verdict: Verdict,
+    reason_codes: Sequence[str],
+    recall: Recall,
+    settings: MemorySettings,
+    registry: Registry,
+    *,
+    obligations: Collection[str] = (),
+) -> Consensus:
+    """Return what verdict and codes become in the light of what memory recalls.
+
+    `obligations` are those that rules imposed; those of codes are known from the registry.
+
+    Raises:
+        UnknownCodeError: A code is not registered.
+    """
+    entries = [registry[code] for code in reason_codes]
+    before = Consensus(verdict, tuple(reason_codes))
+    # INVARIANT: memory never relaxes a DENY or an ABSTAIN.
+    if verdict in {Verdict.DENY, Verdict.ABSTAIN}:
+        return before
+    if recall.grave_score >= settings.block:
+        return _tightened(before, Verdict.DENY, BLOCK_CODE)
+    # INVARIANT: a failure match beats a success match.
+    if recall.failure.score >= settings.escalate:
+        return _tightened(before, Verdict.ESCALATE, ESCALATE_CODE)
+    alike = settings.lift and recall.success.score >= settings.allow
+    if alike and verdict is Verdict.ESCALATE and not obligations and _liftable(entries):
+        return _lifted(entries)
+    return before
+
+
+def _tightened(before: Consensus, verdict: Verdict, reason: str) -> Consensus:
+    codes = tuple(dict.fromkeys((*before.reason_codes, reason)))
+    changed = (verdict, codes) != before[:2]
+    return Consensus(verdict, codes, changed=changed)
+
+
+def _liftable(entries: Sequence[Entry]) -> bool:
+    """Return whether a person's approval alone would lift everything that refuses."""
+    # INVARIANT: memory never lifts a HARD_BLOCK.
+    refusing = [entry for entry in entries if entry.refusal_class is not None]
+    return (
+        bool(refusing)
+        and all(entry.refusal_class is RefusalClass.WORKFLOW_BLOCK for entry in refusing)
+        and all(GrantKind.APPROVAL in entry.grants and entry.decided for entry in refusing)
+        and not any(entry.obligations for entry in entries)
+    )
+
+
+def _lifted(entries: Sequence[Entry]) -> Consensus:
+    kept = [entry.code for entry in entries if entry.refusal_class is None]
+    resolved = tuple(entry.code for entry in entries if entry.refusal_class is not None)
+    codes = tuple(dict.fromkeys((*kept, ALLOW_CODE)))
+    return Consensus(Verdict.ALLOW, codes, resolved, changed=True)

@@ -1,0 +1,163 @@
+"""What memory sees of a request: small named features in groups, never ids.
+
+Groups keep apart what a request says in different ways, so that a long text cannot drown
+an amount. Within a group a feature counts by its weight, once however often it occurs.
+
+Left out, because they differ in every request or say nothing about the act itself: the
+request's, tenant's and subject's ids, `trace`, `context`, `context_ref`, `extensions`,
+`continues` and the policy asked for. Of a field whose name ends in `id`, `hash`, `token`,
+`at`, `email` and the like, only that it is there counts, not its value.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice, pairwise
+from typing import Any
+
+__all__ = ["GROUPS", "Features", "features", "intent"]
+
+Features = dict[str, int]
+
+GROUPS = ("action", "intent", "evidence", "amount", "target", "subject")
+
+_LONGEST_INTENT = 1000
+_LONGEST_TEXT = 200
+_MOST_LEAVES = 128
+_MOST_WORDS = 16
+_DEEPEST = 8
+
+_PRESENT = 4
+_VALUE = 12
+_NEAR = 6
+_WORD = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"\d+")
+_NAMES_ONE = re.compile(
+    r"(?:^|[^a-z])(?:ids?|uuid|guid|ulid|hash|digest|token|nonce|signature|at|timestamp"
+    r"|email|phone|iban|ip|address)$|(?<=[a-z])(?:I[dD]s?|At|Email|Phone|Address)$"
+)
+_ROOT_HALF = 0.7071067811865476
+
+
+def features(facts: Mapping[str, Any]) -> dict[str, Features]:
+    """Return the features of a request by group, from its facts as plain JSON."""
+    action, subject = _part(facts, "action"), _part(facts, "subject")
+    amount = _part(action, "amount")
+    known = {"type", "intent", "amount"}
+    target = {key: value for key, value in action.items() if key not in known}
+    who = {key: subject[key] for key in ("type", "roles") if key in subject}
+    return {
+        "action": _name(action.get("type")),
+        "intent": _text(intent(facts)),
+        "evidence": _leaves(_part(facts, "evidence")),
+        "amount": _leaves({key: amount[key] for key in ("currency", "value") if key in amount}),
+        "target": _leaves(target),
+        "subject": _leaves(who),
+    }
+
+
+def intent(facts: Mapping[str, Any]) -> str:
+    """Return what a request says it wants, cut to a bounded length; empty if it says nothing."""
+    said = _part(facts, "action").get("intent")
+    return said[:_LONGEST_INTENT] if isinstance(said, str) else ""
+
+
+def _part(facts: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    part = facts.get(key)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _fold(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return unicodedata.normalize("NFKC", folded)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text, folded; of a number in it only its length counts."""
+    words: list[str] = _WORD.findall(_fold(text))
+    return [word if word.isalpha() else _NUMBER.sub(_length, word) for word in words]
+
+
+def _length(digits: re.Match[str]) -> str:
+    return f"#{len(digits[0])}"
+
+
+def _name(name: object) -> Features:
+    if not isinstance(name, str):
+        return {}
+    return {f"={_fold(name)}": 3} | {f".{part}": 1 for part in _words(name)}
+
+
+def _text(text: str) -> Features:
+    words = _words(text)
+    found = {f"{one} {two}": 1 for one, two in pairwise(words)}
+    for word in words:
+        found.update(_word(word))
+    return found
+
+
+@lru_cache(maxsize=2**12)
+def _word(word: str) -> tuple[tuple[str, int], ...]:
+    # Short words are mostly grammar, which a paraphrase changes first.
+    if len(word) <= 3 and word.isascii():
+        return ((word, 1),)
+    framed = f"^{word}$"
+    grams = (framed[start : start + 3] for start in range(len(word)))
+    return ((word, 4), *((f"~{gram}", 1) for gram in grams))
+
+
+def _leaves(part: Mapping[str, Any]) -> Features:
+    found: Features = {}
+    for path, value in islice(_walk(part, "", 0), _MOST_LEAVES):
+        field, names_one = _field(path)
+        found[field] = _PRESENT
+        if not names_one:
+            for name, weight in _value(value).items():
+                found[f"{field}={name}"] = weight
+    return found
+
+
+@lru_cache(maxsize=2**12)
+def _field(path: str) -> tuple[str, bool]:
+    """Return the folded name of a field, and whether its value merely tells one from another."""
+    return _fold(path), _NAMES_ONE.search(path) is not None
+
+
+def _walk(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Yield the leaves by path, in an order that does not depend on how they were written."""
+    if isinstance(value, str | int | float) or depth == _DEEPEST:
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key in sorted(value):
+            yield from _walk(value[key], f"{path}.{key}" if path else key, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _walk(item, path, depth + 1)
+
+
+def _value(value: Any) -> Features:
+    if isinstance(value, bool):
+        return {str(value): _VALUE}
+    if isinstance(value, int | float):
+        return _number(value)
+    if isinstance(value, str):
+        # Many words share what one word would have.
+        words = list(dict.fromkeys(_words(value[:_LONGEST_TEXT])))[:_MOST_WORDS]
+        weight = math.isqrt(_VALUE * _VALUE // max(1, len(words)))
+        return dict.fromkeys(words, weight)
+    return {}
+
+
+def _number(value: float) -> Features:
+    """Return the number's place on a scale of half octaves, and its neighbours on both sides."""
+    if not value:
+        return {"0": _VALUE}
+    # Exact on every machine, as no logarithm is.
+    mantissa, exponent = math.frexp(abs(value))
+    step = 2 * exponent + (mantissa >= _ROOT_HALF)
+    sign = "-" if value < 0 else "+"
+    return {f"{sign}{step + off}": _VALUE - _NEAR * abs(off) for off in (-1, 0, 1)}

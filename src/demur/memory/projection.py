@@ -1,0 +1,127 @@
+"""From a request to a vector: alike requests point the same way.
+
+The default projection hashes named features into a fixed number of places. It is lexical:
+it sees shared words, not shared meaning. Where meaning matters, an embedding model takes
+over the words of the intent; everything else stays as it is.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+from demur.errors import InputError
+from demur.memory.features import GROUPS, Features, features, intent
+from demur.memory.vector import LARGEST_SIZE, Vector
+
+__all__ = ["EmbeddingProjection", "HashedProjection", "Projection"]
+
+# What each group adds to a score if it is the same, in millionths of a perfect match. The
+# defaults in `settings` were chosen with these: change one, measure the other again.
+_SHARES = {
+    "action": 250_000,
+    "intent": 200_000,
+    "evidence": 300_000,
+    "amount": 120_000,
+    "target": 80_000,
+    "subject": 50_000,
+}
+_SIZE = 512
+_LARGEST_EMBEDDING = LARGEST_SIZE // 2
+
+
+class Projection(Protocol):
+    """What makes vectors out of requests. Vectors of different names are never compared."""
+
+    @property
+    def name(self) -> str:
+        """The name, with everything that changes its vectors, such as version and size."""
+
+    def project(self, facts: Mapping[str, Any]) -> Vector:
+        """Return the vector of a request, given as plain JSON; the same facts, the same vector."""
+
+
+class HashedProjection:
+    """The default: features of the request, hashed with a sign into `size` places."""
+
+    def __init__(self, size: int = _SIZE) -> None:
+        if not 16 <= size <= LARGEST_SIZE:
+            raise InputError(f"a projection has 16 to {LARGEST_SIZE} places, not `{size}`")
+        self.size = size
+        self.name = f"hashed.v1/{size}"
+
+    def project(self, facts: Mapping[str, Any]) -> Vector:
+        """Return the vector of a request."""
+        return Vector.of(self.places(features(facts), GROUPS))
+
+    def places(self, groups: Mapping[str, Features], wanted: Sequence[str]) -> dict[int, int]:
+        """Return what the wanted groups add up to, by place."""
+        total: dict[int, int] = {}
+        for group in wanted:
+            hashed: dict[int, int] = {}
+            for feature, weight in groups[group].items():
+                place, sign = _place(group, feature, self.size)
+                hashed[place] = hashed.get(place, 0) + sign * weight
+            for place, value in _scaled(hashed, _SHARES[group]).items():
+                total[place] = total.get(place, 0) + value
+        return total
+
+
+class EmbeddingProjection:
+    """The default projection with an embedding model for the words of the intent.
+
+    `embed` turns a text into numbers, the same for the same text; `name` says which model
+    in which version does so.
+    """
+
+    def __init__(self, name: str, embed: Callable[[str], Sequence[float]]) -> None:
+        self._embed = embed
+        self._hashed = HashedProjection()
+        self.name = f"{name}+{self._hashed.name}"
+
+    def project(self, facts: Mapping[str, Any]) -> Vector:
+        """Return the vector of a request.
+
+        Raises:
+            InputError: The model returned something that is no direction in space.
+        """
+        others = [group for group in GROUPS if group != "intent"]
+        places = self._hashed.places(features(facts), others)
+        if said := intent(facts):
+            for place, value in enumerate(_quantised(self._embed(said)), self._hashed.size):
+                places[place] = value
+        return Vector.of(places)
+
+
+@lru_cache(maxsize=2**15)
+def _place(group: str, feature: str, size: int) -> tuple[int, int]:
+    name = f"{group}:{feature}".encode("utf-8", "surrogatepass")
+    raw = hashlib.blake2b(name, digest_size=8).digest()
+    number = int.from_bytes(raw, "little")
+    return (number >> 1) % size, 1 if number & 1 else -1
+
+
+def _scaled(values: Mapping[int, int], share: int) -> dict[int, int]:
+    """Return the values at the length whose square is `share`, as near as whole numbers get."""
+    norm = sum(value * value for value in values.values())
+    if not norm:
+        return {}
+    factor = math.isqrt((share << 32) // norm)
+    return {place: (value * factor + 2**15) >> 16 for place, value in values.items()}
+
+
+def _quantised(numbers: Sequence[float]) -> list[int]:
+    """Return an embedding as whole numbers, at the length of the group that it stands for."""
+    values = [float(number) for number in numbers]
+    if len(values) > _LARGEST_EMBEDDING:
+        raise InputError(f"an embedding has at most {_LARGEST_EMBEDDING} numbers")
+    if not all(map(math.isfinite, values)):
+        raise InputError("an embedding holds a number that is not finite")
+    peak = max(map(abs, values), default=0.0)
+    if not peak:
+        return []
+    values = [value / peak for value in values]
+    # Rounded once, from the exact sum: no order of summation can change it.
+    length = math.sqrt(math.fsum(value * value for value in values))
+    return [round(value / length * math.sqrt(_SHARES["intent"])) for value in values]

@@ -1,0 +1,124 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from demur.errors import InputError
+from demur.memory.experience import Experience, Outcome
+from demur.memory.index import Index
+from demur.memory.vector import Vector
+
+EAST = Vector.of({0: 10})
+
+
+def one(memory_id: str, outcome: str = "failure", **more: Any) -> Experience:
+    fields: dict[str, Any] = {
+        "memory_id": memory_id,
+        "outcome": Outcome(outcome),
+        "action_type": "refund",
+        "projection": "p",
+        "vector": EAST,
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+    return Experience(**(fields | more))
+
+
+def test_nothing_is_like_an_empty_memory() -> None:
+    hits = Index([]).search(EAST)
+
+    assert hits.failure.score == hits.success.score == hits.grave == 0.0
+    assert hits.failure.top_k == ()
+    assert hits.exact
+
+
+def test_neighbours_come_by_score_and_then_by_id() -> None:
+    near = Vector.of({0: 10, 1: 2})
+    index = Index([one("c"), one("b", vector=near), one("a"), one("d", severity=1)])
+
+    assert [(n.memory_id, n.score) for n in index.search(EAST).failure.top_k] == [
+        ("a", 1.0),
+        ("c", 1.0),
+        ("d", 1.0),
+        ("b", 0.980581),
+    ]
+    assert len(index.search(EAST, 2).failure.top_k) == 2
+
+
+def test_outcomes_are_kept_apart() -> None:
+    index = Index([one("f", vector=Vector.of({0: 1, 1: 1})), one("s", "success", note="fine")])
+    hits = index.search(EAST)
+
+    assert hits.failure.score == 0.707107
+    assert [n.label for n in hits.failure.top_k] == ["failure"]
+    assert hits.success.score == 1.0
+    assert [n.summary for n in hits.success.top_k] == ["refund: fine"]
+
+
+def test_a_crowd_of_mild_failures_does_not_hide_a_grave_one() -> None:
+    crowd = [one(f"mild{number}", severity=1) for number in range(20)]
+    grave = one("grave", severity=5, vector=Vector.of({0: 10, 1: 1}))
+    hits = Index([*crowd, grave]).search(EAST, 3, grave=3)
+
+    assert hits.failure.score == 1.0
+    assert hits.grave == 0.995037
+    assert [n.memory_id for n in hits.failure.top_k] == ["mild0", "mild1", "grave"]
+
+
+def test_without_a_grave_failure_nothing_is_grave() -> None:
+    assert Index([one("mild", severity=2)]).search(EAST, grave=3).grave == 0.0
+
+
+def test_a_large_index_says_that_it_may_miss_something() -> None:
+    crowd = [one(f"m{number:02}", vector=Vector.of({number: 9})) for number in range(30)]
+    index = Index(crowd, exact_up_to=10)
+
+    assert not index.search(EAST).exact
+    assert index.search(EAST).failure.top_k[0].memory_id == "m00"
+
+
+def test_two_experiences_under_one_id_are_refused() -> None:
+    with pytest.raises(InputError, match="two experiences have this id") as caught:
+        Index([one("a"), one("a", "success")])
+
+    assert caught.value.where == "experience `a`"
+
+
+def test_projections_are_never_mixed() -> None:
+    with pytest.raises(InputError, match="made by the projection `q`, not by `p`"):
+        Index([one("a"), one("b", projection="q")])
+    with pytest.raises(InputError, match="made by the projection `p`, not by `q`"):
+        Index([one("a")], projection="q")
+
+    assert Index([one("a")]).projection == "p"
+    assert Index([], projection="p").projection == "p"
+    assert Index([]).projection is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        one("b"),
+        one("a", "success"),
+        one("a", severity=4),
+        one("a", vector=Vector.of({0: 11})),
+        one("a", projection="q"),
+    ],
+    ids=["id", "outcome", "severity", "vector", "projection"],
+)
+def test_whatever_can_move_a_decision_changes_the_digest(other: Experience) -> None:
+    assert Index([other]).digest != Index([one("a")]).digest
+    assert Index([one("a", note="edited")]).digest == Index([one("a")]).digest
+
+
+def test_a_snapshot_holds_until_the_first_expires() -> None:
+    index = Index(
+        [
+            one("a", expires_at="2026-03-01T00:00:00Z"),
+            one("b", expires_at="2026-03-01T00:30:00+01:00"),
+            one("c"),
+        ]
+    )
+
+    assert index.holds_until == datetime(2026, 2, 28, 23, 30, tzinfo=UTC)
+    assert Index([one("c")]).holds_until is None
+    assert len(index) == 3
