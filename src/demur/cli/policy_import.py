@@ -1,0 +1,163 @@
+"""`demur policy import`: a policy of Lumyn as a policy of demur, and what differs."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from demur.cli.options import add_registry
+from demur.cli.terminal import Paint
+from demur.codes.default import default_registry
+from demur.codes.document import read_document
+from demur.codes.registry import Registry
+from demur.errors import InputError, PolicyError, one_line
+from demur.policy.peer.codes import new_registry
+from demur.policy.peer.listing import read_listing
+from demur.policy.peer.remark import Level, Remark
+from demur.policy.peer.translate import Imported, import_policy
+from demur.policy.source import SourceError, read_text
+
+__all__ = ["configure", "run"]
+
+_COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 all was carried over, what differs is remarked; "
+        "1 something was left out or nothing could be read; 2 usage"
+    )
+    parser.add_argument("policy", metavar="POLICY", help="a Lumyn policy, in the form policy.v1")
+    parser.add_argument(
+        "--codes", metavar="FILE", help="its reason_codes.v1 JSON, for descriptions"
+    )
+    parser.add_argument("--domain", help="whose codes those become that the core lacks")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the policy there")
+    parser.add_argument(
+        "--registry-out",
+        type=Path,
+        metavar="FILE",
+        help="write new codes there; a registry of the domain is added to",
+    )
+    parser.add_argument(
+        "--require-evidence",
+        action="store_true",
+        help="add rules that ask for evidence which rules read and nobody asks for",
+    )
+    parser.add_argument("--strict", action="store_true", help="warnings count as errors do")
+    add_registry(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the policy and what differs; 1 if something was left out."""
+    registry = _registry(args)
+    imported = import_policy(
+        _read(args.policy, "policy"),
+        args.policy,
+        registry=registry,
+        domain=args.domain,
+        described=read_listing(args.codes, _read(args.codes, "codes")) if args.codes else None,
+        require_evidence=args.require_evidence,
+    )
+    codes = _registry_file(args, imported, registry)
+    _free(args.out)
+    if codes is not None and args.registry_out is not None:
+        _write(args.registry_out, json.dumps(codes, indent=2, ensure_ascii=False) + "\n")
+    if args.out is not None:
+        _write(args.out, imported.text)
+    _show(args, imported, codes)
+    counting = {Level.ERROR, Level.WARNING} if args.strict else {Level.ERROR}
+    return int(any(remark.level in counting for remark in imported.remarks))
+
+
+def _registry(args: argparse.Namespace) -> Registry:
+    """Return the codes that are known, those of the file that is added to among them."""
+    registry = default_registry(*args.registry)
+    if args.registry_out is None or not args.registry_out.exists():
+        return registry
+    document = read_document(args.registry_out)
+    if document.domain != args.domain:
+        problem = f"the file holds the codes of `{document.domain}`"
+        help_text = "name that domain, or choose another file"
+        raise InputError(problem, where=str(args.registry_out), help=help_text)
+    core, others = registry.documents
+    return Registry(core, [*others, document])
+
+
+def _read(path: str, what: str) -> str:
+    try:
+        return read_text(path, what)
+    except SourceError as error:
+        raise PolicyError.of(error.problems) from error
+
+
+def _registry_file(
+    args: argparse.Namespace, imported: Imported, registry: Registry
+) -> dict[str, Any] | None:
+    """Return the registry file that holds the new codes, or None if there are none."""
+    if not imported.entries:
+        return None
+    path = args.registry_out
+    if path is None and not args.json:
+        count = len(imported.entries)
+        problem = f"{count} code{'s' * (count != 1)} must be added to a registry"
+        raise InputError(problem, help="say where by `--registry-out FILE`")
+    for document in registry.documents[1]:
+        if document.domain == args.domain and not _same(Path(document.where), path):
+            problem = f"the codes of `{args.domain}` stand in {document.where}"
+            raise InputError(problem, help=f"add to it by `--registry-out {document.where}`")
+    raw = new_registry(args.domain, registry)
+    if path is not None and path.exists():
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    return {**raw, "codes": [*raw["codes"], *_since(imported.entries, raw["version"])]}
+
+
+def _same(one: Path, other: Path | None) -> bool:
+    return other is not None and one.resolve() == other.resolve()
+
+
+def _since(entries: Iterable[Mapping[str, Any]], version: str) -> list[dict[str, Any]]:
+    return [{**entry, "since": version} for entry in entries]
+
+
+def _free(path: Path | None) -> None:
+    if path is not None and path.exists():
+        help_text = "remove it, or choose another name: what was edited there would be lost"
+        raise InputError("the file exists", where=str(path), help=help_text)
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, encoding="utf-8", newline="\n")
+    # A path that holds a NUL is a ValueError, not an OSError.
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot write: {reason}", where=str(path)) from error
+
+
+def _show(args: argparse.Namespace, imported: Imported, codes: Mapping[str, Any] | None) -> None:
+    if args.json:
+        remarks = [remark._asdict() for remark in imported.remarks]
+        print(
+            json.dumps({"policy": imported.text, "registry": codes, "remarks": remarks}, indent=2)
+        )
+        return
+    if args.out is None:
+        sys.stdout.write(imported.text)
+    _print(imported.remarks)
+
+
+def _print(remarks: Sequence[Remark]) -> None:
+    paint = Paint(sys.stderr)
+    for remark in remarks:
+        label = paint(f"{remark.level}[{remark.kind}]", "bold", _COLOURS[remark.level])
+        print(f"{one_line(remark.where)}: {label} {one_line(remark.message)}", file=sys.stderr)
+        if remark.help:
+            print(f"  {paint('help:', 'cyan')} {one_line(remark.help)}", file=sys.stderr)
+    counts = [(sum(remark.level is level for remark in remarks), level) for level in Level]
+    words = ", ".join(f"{count} {level}{'s' * (count != 1)}" for count, level in counts)
+    print(paint(words if remarks else "all was carried over", "dim"), file=sys.stderr)

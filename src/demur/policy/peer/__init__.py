@@ -1,0 +1,1 @@
+"""Policies of Lumyn, the nearest peer: read, translated, and written as policies of demur."""

@@ -1,0 +1,207 @@
+"""The peer's reason codes under names that demur knows.
+
+A code of the core stays. Any other becomes a code of the organisation, below the
+core code that says the same more broadly; its class follows from how rules use it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from demur.codes.document import SCHEMA_VERSION, read_document
+from demur.codes.names import is_domain, name_problem
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice, Effect, RefusalClass, Verdict
+from demur.errors import InputError
+from demur.policy.peer.draft import Draft
+from demur.policy.peer.remark import Remarks
+from demur.policy.policy import Stage
+
+__all__ = ["Naming", "Use", "extended", "name_codes", "new_registry", "uses_of"]
+
+# By the words of a name, the first that fits.
+_PARENTS = (
+    (("MISSING",), "CONTEXT_MISSING"),
+    (("LIMIT", "LIMITS"), "APPROVAL_LIMIT_EXCEEDED"),
+    (("APPROVAL",), "APPROVAL_REQUIRED"),
+    (("RISK", "FRAUD", "TAKEOVER", "CHARGEBACK"), "RISK_THRESHOLD_EXCEEDED"),
+    (("REPEAT", "PATTERN", "ANOMALY"), "PATTERN_ANOMALY_DETECTED"),
+    (("INVALID",), "EVIDENCE_INVALID"),
+)
+_USUAL = {
+    Verdict.DENY: "POLICY_VIOLATION",
+    Verdict.ABSTAIN: "EVIDENCE_INVALID",
+    Verdict.ESCALATE: "APPROVAL_REQUIRED",
+}
+_SHORTEST_PHRASE = 6
+
+
+class Use(NamedTuple):
+    """A code where a verdict that stops something gives it; `hard` if a hard block does."""
+
+    code: str
+    verdict: Verdict
+    hard: bool
+    where: str
+    rule: str | None
+
+
+class Naming(NamedTuple):
+    """What each code is called here, and the entries that the organisation has to add."""
+
+    names: Mapping[str, str]
+    entries: tuple[dict[str, Any], ...]
+
+
+def uses_of(draft: Draft) -> list[Use]:
+    """Return every code that speaks against an action, with how it is used."""
+    uses = [
+        Use(code, rule.verdict, rule.stage is Stage.HARD_BLOCKS, rule.where, rule.id)
+        for rule in draft.rules
+        if rule.verdict is not Verdict.ALLOW
+        for code in rule.codes
+    ]
+    if draft.code is not None and draft.verdict is not Verdict.ALLOW:
+        uses.append(Use(draft.code, draft.verdict, False, draft.source, None))
+    return uses
+
+
+def name_codes(
+    uses: Iterable[Use],
+    registry: Registry,
+    domain: str | None,
+    described: Mapping[str, str],
+    remarks: Remarks,
+) -> Naming:
+    """Return the name of each code, and an entry for each that no registry holds.
+
+    Raises:
+        InputError: A code needs a domain and none was given, or it is none.
+    """
+    if domain is not None and not is_domain(domain):
+        raise InputError(f"`{domain}` is not a domain", help="like `example.com`")
+    by_code: dict[str, list[Use]] = {}
+    for use in uses:
+        by_code.setdefault(use.code, []).append(use)
+    names: dict[str, str] = {}
+    entries: list[dict[str, Any]] = []
+    homeless: list[str] = []
+    for code, used in by_code.items():
+        known = _known(code, registry, domain)
+        if known is not None:
+            names[code] = known
+            _compare_class(known, used, registry, remarks)
+        elif name_problem(f"{domain or 'x-local'}/{code}") or code in registry:
+            names[code] = _replaced(code, used, registry, remarks)
+        elif domain is None:
+            homeless.append(code)
+        else:
+            names[code] = f"{domain}/{code}"
+            entry = _entry(names[code], used, registry, described.get(code))
+            entries.append(entry)
+            message = (
+                f"`{code}` becomes `{names[code]}`, a {_class_of(used)} under `{entry['parent']}`"
+            )
+            remarks.add("code-renamed", used[0].where, message)
+    if homeless:
+        raise _homeless(homeless, by_code[homeless[0]][0].where)
+    return Naming(names, tuple(entries))
+
+
+def _known(code: str, registry: Registry, domain: str | None) -> str | None:
+    """Return the registered name of a code that refuses, or None."""
+    for name in (code, f"{domain}/{code}"):
+        entry = registry.get(name)
+        if entry is not None and entry.effect is Effect.REFUSE:
+            return name
+    return None
+
+
+def _homeless(codes: Sequence[str], where: str) -> InputError:
+    named = ", ".join(f"`{code}`" for code in codes)
+    verb = "stands" if len(codes) == 1 else "stand"
+    help_text = "name a domain that you own by `--domain example.com`: they become its codes"
+    return InputError(f"{named} {verb} in no registry", where=where, help=help_text)
+
+
+def _class_of(uses: Iterable[Use]) -> RefusalClass:
+    """Return the strictest class that every use bears: one that escalates must be liftable."""
+    hard = all(use.hard for use in uses)
+    return RefusalClass.HARD_BLOCK if hard else RefusalClass.WORKFLOW_BLOCK
+
+
+def _parent(code: str, uses: Sequence[Use]) -> str:
+    words = set(code.split("_"))
+    for signs, parent in _PARENTS:
+        if words.intersection(signs):
+            return parent
+    return _USUAL[max((use.verdict for use in uses), key=lambda verdict: verdict.precedence)]
+
+
+def _compare_class(name: str, uses: Sequence[Use], registry: Registry, remarks: Remarks) -> None:
+    """Remark where a code that stays can be lifted and a hard block could not, or the reverse."""
+    hard = registry[name].refusal_class is RefusalClass.HARD_BLOCK
+    for use in uses:
+        if use.hard and not hard:
+            message = f"`{name}` is a {registry[name].refusal_class} here: a grant may lift it"
+        elif hard and not use.hard:
+            message = f"`{name}` is a HARD_BLOCK here: no approval lifts it, {use.verdict} or not"
+        else:
+            continue
+        help_text = "give it another code if that is not meant"
+        remarks.add("code-class", use.where, message, help_text, rule=use.rule)
+
+
+def _replaced(code: str, uses: Sequence[Use], registry: Registry, remarks: Remarks) -> str:
+    parent = _parent(code, uses)
+    problem = name_problem(f"x-local/{code}")
+    why = problem or "it says that something is allowed"
+    assert registry[parent].effect is Effect.REFUSE
+    remarks.add("code-replaced", uses[0].where, f"`{code}` becomes `{parent}`: {why}")
+    return parent
+
+
+def _entry(name: str, uses: Sequence[Use], registry: Registry, words: str | None) -> dict[str, Any]:
+    code = name.rpartition("/")[2]
+    parent = registry[_parent(code, uses)]
+    entry: dict[str, Any] = {
+        "code": name,
+        "description": words or f"{code.replace('_', ' ').capitalize()}; imported from a policy.",
+        "parent": parent.code,
+        "since": "1.0.0",
+    }
+    refusal_class = _class_of(uses)
+    if refusal_class is not parent.refusal_class:
+        entry["refusal_class"] = str(refusal_class)
+        if refusal_class is RefusalClass.HARD_BLOCK:
+            entry["advice"] = str(Advice.DO_NOT_RETRY)
+    # Records and logs from before the import hold the bare name.
+    if len(code) >= _SHORTEST_PHRASE and code.casefold() not in registry.phrases:
+        entry["aliases"] = [code]
+    return entry
+
+
+def new_registry(domain: str, registry: Registry) -> dict[str, Any]:
+    """Return an organisation's registry without any codes, as it is written."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "version": "1.0.0",
+        "domain": domain,
+        "min_core": registry.versions[""],
+        "codes": [],
+    }
+
+
+def extended(
+    registry: Registry, domain: str | None, entries: Sequence[Mapping[str, Any]]
+) -> Registry:
+    """Return `registry` with these entries of `domain` in it."""
+    if domain is None or not entries:
+        return registry
+    core, others = registry.documents
+    raw = {**new_registry(domain, registry), "codes": list(entries)}
+    added = read_document("the imported codes", json.dumps(raw))
+    for document in others:
+        if document.domain == domain:
+            added = document._replace(rows=(*document.rows, *added.rows))
+    return Registry(core, [added, *(one for one in others if one.domain != domain)])

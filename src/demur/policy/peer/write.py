@@ -1,0 +1,107 @@
+"""Write an imported policy as people would: short values on one line, remarks as comments."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import inf
+from typing import Any
+
+import yaml
+
+from demur.errors import one_line
+from demur.policy.peer.draft import Draft, RuleDraft
+from demur.policy.peer.remark import Remark
+
+__all__ = ["policy_text"]
+
+_WIDTH = 100
+_GROUPS = ("all", "any")
+
+
+def policy_text(draft: Draft, remarks: Sequence[Remark] = ()) -> str:
+    """Return the policy as YAML, each remark as a comment where it applies."""
+    return "\n".join((*_head(draft, remarks), *_rules(draft.rules, remarks))) + "\n"
+
+
+def _head(draft: Draft, remarks: Iterable[Remark]) -> Iterator[str]:
+    yield from _comment(f"Imported from {draft.source}.", "")
+    for remark in remarks:
+        if remark.rule is None:
+            yield from _comment(f"{remark.kind}: {remark.message}", "")
+    yield "schema_version: policy.v1"
+    yield f"policy_id: {_inline(draft.policy_id)}"
+    yield f"policy_version: {_inline(draft.policy_version)}"
+    yield f"mode: {draft.mode}"
+    code = {} if draft.code is None else {"reason_code": draft.code}
+    yield f"defaults: {_inline({'verdict': str(draft.verdict), **code})}"
+    yield ""
+
+
+def _rules(rules: Sequence[RuleDraft], remarks: Sequence[Remark]) -> Iterator[str]:
+    yield "rules:" if rules else "rules: []"
+    for number, rule in enumerate(rules):
+        if number:
+            yield ""
+        for remark in remarks:
+            if remark.rule == rule.id:
+                yield from _comment(f"{remark.kind}: {remark.message}", "  ")
+        yield f"  - id: {_inline(rule.id)}"
+        yield f"    stage: {rule.stage}"
+        if rule.shadow:
+            yield "    shadow: true"
+        yield from _condition(rule.condition, "    ")
+        yield from _fields("then", _then(rule), "    ")
+
+
+def _then(rule: RuleDraft) -> dict[str, Any]:
+    then: dict[str, Any] = {"verdict": str(rule.verdict), "reason_codes": list(rule.codes)}
+    return {**then, "missing": list(rule.missing)} if rule.missing else then
+
+
+def _fields(name: str, fields: Mapping[str, Any], indent: str) -> Iterator[str]:
+    short = f"{indent}{name}: {_inline(fields)}"
+    if len(short) <= _WIDTH:
+        yield short
+        return
+    yield f"{indent}{name}:"
+    yield from (f"{indent}  {key}: {_inline(value)}" for key, value in fields.items())
+
+
+def _condition(condition: Mapping[str, Any], indent: str) -> Iterator[str]:
+    if not condition:
+        yield f"{indent}if: {{}}"
+        return
+    yield f"{indent}if:"
+    for key, value in condition.items():
+        if key in _GROUPS:
+            yield f"{indent}  {key}:"
+            yield from (f"{indent}    - {_inline(part)}" for part in value)
+        else:
+            yield f"{indent}  {_inline(key)}: {_inline(value)}"
+
+
+def _inline(value: Any) -> str:
+    """Return a value on one line."""
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{_inline(key)}: {_inline(item)}" for key, item in value.items())
+        return f"{{ {pairs} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    return _scalar(value)
+
+
+# The same words stand in many rules, and finding out how to quote one is slow.
+@lru_cache(maxsize=4096, typed=True)
+def _scalar(value: Any) -> str:
+    # In a list, because there a scalar is quoted wherever it could be read as something else.
+    text: str = yaml.safe_dump([value], default_flow_style=True, width=inf, allow_unicode=True)
+    text = text.strip()[1:-1]
+    if not text.isprintable():
+        text = yaml.safe_dump(value, default_style='"', width=inf).strip()
+    return text
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    width = _WIDTH - len(indent) - 2
+    lines = textwrap.wrap(one_line(text), width, break_long_words=False, break_on_hyphens=False)
+    return [f"{indent}# {line}" for line in lines]

@@ -1,0 +1,204 @@
+from typing import Any
+
+import pytest
+
+from demur.policy.peer.condition import Asked, asked
+from demur.policy.peer.remark import CannotCarryError, Remarks
+from demur.policy.source import Item
+
+
+def item(value: Any, where: str = "p:1:1") -> Item:
+    """Return a value as if it had been read."""
+    if isinstance(value, dict):
+        children = {key: item(child, f"at {key}") for key, child in value.items()}
+        return Item(children, where, {key: f"key {key}" for key in value})
+    if isinstance(value, list):
+        return Item([item(child) for child in value], where, {})
+    return Item(value, where, {})
+
+
+def ask(allows: bool = False, **rule: Any) -> tuple[Asked, Remarks]:  # noqa: FBT002 - a switch of this file
+    remarks = Remarks("R")
+    fields = {key.rstrip("_"): item(value) for key, value in rule.items()}
+    return asked(fields, remarks, allows=allows), remarks
+
+
+def condition(**rule: Any) -> dict[str, Any]:
+    return ask(**rule)[0].condition
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "want"),
+    [
+        ("evidence.risk_is", "high", {"evidence.risk": "high"}),
+        ("evidence.risk_is", True, {"evidence.risk": True}),
+        ("evidence.risk_is", None, {"evidence.risk": {"missing": True}}),
+        ("evidence.risk_ne", None, {"evidence.risk": {"exists": True}}),
+        ("evidence.risk_in", ["a", "b", "a"], {"evidence.risk": {"in": ["a", "b"]}}),
+        ("evidence.risk_gt", 0.8, {"evidence.risk": {"gt": 0.8}}),
+        ("evidence.risk_gte", "0.8", {"evidence.risk": {"gte": 0.8}}),
+        ("evidence.risk_lt", "2", {"evidence.risk": {"lt": 2}}),
+        ("evidence.risk_lte", 3, {"evidence.risk": {"lte": 3}}),
+        ("evidence.count_90d_gte", 2, {"evidence.count_90d": {"gte": 2}}),
+        ("evidence.is_in", [1], {"evidence.is": {"in": [1]}}),
+        ("amount_usd_gt", 200, {"amount_usd": {"gt": 200}}),
+        ("amount_usd_lte", 25, {"amount_usd": {"lte": 25}}),
+        ("amount_currency_is", "EUR", {"amount_currency": "EUR"}),
+        ("amount_currency_is", None, {"amount_currency": {"missing": True}}),
+    ],
+)
+def test_each_form_has_its_field_and_operator(key: str, value: Any, want: dict[str, Any]) -> None:
+    assert condition(if_={key: value}) == want
+
+
+def test_when_if_and_all_stand_together_flat() -> None:
+    got = condition(
+        when={"action_type": "support.refund"},
+        if_={"evidence.a_gte": 1},
+        if_all=[{"evidence.a_lt": 5}, {"evidence.b_is": "x"}, {}],
+    )
+
+    assert got == {
+        "action_type": "support.refund",
+        "evidence.a": {"gte": 1, "lt": 5},
+        "evidence.b": "x",
+    }
+
+
+def test_what_cannot_stand_twice_in_a_mapping_stands_apart() -> None:
+    got = condition(if_={"evidence.a_is": 1}, if_all=[{"evidence.a_is": 1}, {"evidence.a_is": 2}])
+
+    assert got == {"evidence.a": 1, "all": [{"evidence.a": 2}]}
+
+
+def test_alternatives_are_one_group() -> None:
+    got = condition(
+        when={"action_type": "a.b"}, if_any=[{"evidence.x_is": None}, {"evidence.y_is": None}]
+    )
+
+    assert got == {
+        "action_type": "a.b",
+        "any": [{"evidence.x": {"missing": True}}, {"evidence.y": {"missing": True}}],
+    }
+
+
+def test_an_alternative_that_asks_nothing_always_holds() -> None:
+    assert condition(if_any=[{"evidence.x_is": 1}, {}]) == {}
+
+
+@pytest.mark.parametrize("nothing", [{}, {"when": {}}, {"if_": None}, {"if_all": [], "if_any": []}])
+def test_a_rule_without_conditions_always_applies(nothing: dict[str, Any]) -> None:
+    assert condition(**nothing) == {}
+    assert condition(when={"action_type": ""}) == {}
+
+
+def test_a_block_still_takes_what_is_missing_for_unequal() -> None:
+    got, remarks = ask(if_={"evidence.status_ne": "good", "amount_currency_ne": "USD"})
+
+    assert got.condition == {
+        "all": [
+            {"any": [{"evidence.status": {"missing": True}}, {"evidence.status": {"ne": "good"}}]},
+            {"any": [{"amount_currency": {"missing": True}}, {"amount_currency": {"ne": "USD"}}]},
+        ]
+    }
+    assert [remark.kind for remark in remarks.found] == ["kinds"]
+
+
+def test_an_allow_no_longer_takes_what_is_missing_for_unequal() -> None:
+    got, remarks = ask(allows=True, if_={"evidence.status_ne": "banned"})
+
+    assert got.condition == {"evidence.status": {"ne": "banned"}}
+    assert [remark.kind for remark in remarks.found] == ["kinds", "unequal"]
+
+
+def test_a_list_of_several_kinds_is_one_list_for_each() -> None:
+    got = condition(if_={"evidence.a_in": ["x", 1, None, True, 2]})
+
+    assert got == {
+        "any": [
+            {"evidence.a": {"missing": True}},
+            {"evidence.a": {"in": ["x"]}},
+            {"evidence.a": {"in": [1, 2]}},
+            {"evidence.a": {"in": [True]}},
+        ]
+    }
+
+
+def test_the_same_group_stands_once() -> None:
+    twice = [{"evidence.a_ne": 1}, {"evidence.a_ne": 1}]
+
+    assert list(condition(if_all=twice)) == ["any"]
+
+
+def test_actions_in_a_list_count_here() -> None:
+    got, remarks = ask(when={"action_type_in": ["a.b", "a.c"]})
+
+    assert got.condition == {"action_type": {"in": ["a.b", "a.c"]}}
+    assert [(remark.kind, remark.where) for remark in remarks.found] == [
+        ("ignored-key", "key action_type_in")
+    ]
+    assert condition(when={"action_type_in": "a.b"}) == {"action_type": {"in": ["a.b"]}}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "want"),
+    [
+        ("amount_usd", 20, {"amount_usd": 20}),
+        ("amount_currency", "USD", {"amount_currency": "USD"}),
+        ("action_type", "a.b", {"action_type": "a.b"}),
+        ("evidence.a_in", "x", {"evidence.a": {"in": ["x"]}}),
+    ],
+)
+def test_what_the_peer_never_matches_is_said(key: str, value: Any, want: dict[str, Any]) -> None:
+    for allows in (True, False):
+        got, remarks = ask(allows=allows, if_={key: value})
+        [remark] = [remark for remark in remarks.found if remark.kind == "never-matched"]
+
+        assert got == Asked(want, never=True)
+        assert remark.where == f"key {key}"
+        assert ("stops what it did not stop" in remark.message) is not allows
+
+
+def test_an_alternative_that_never_held_allows_nothing_new() -> None:
+    branches = [{"evidence.a_is": 1}, {"action_type": "a.b"}]
+
+    assert ask(allows=True, if_any=branches)[0] == Asked({"any": [{"evidence.a": 1}]}, never=False)
+    assert ask(if_any=branches)[0].condition == {"any": [{"evidence.a": 1}, {"action_type": "a.b"}]}
+    assert ask(allows=True, if_any=branches[1:])[0].never
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ({"if_": {"evidence.a_gt": "high"}}, "`evidence.a_gt` takes a number, not `high`"),
+        ({"if_": {"evidence.a_gt": "inf"}}, "takes a number"),
+        ({"if_": {"evidence.a_gt": True}}, "takes a number"),
+        ({"if_": {"evidence.a_gt": None}}, "takes a number"),
+        ({"if_": {"evidence.a_is": [1]}}, "`evidence.a` is compared with a text, a number"),
+        ({"if_": {"evidence.a_in": [[1]]}}, "`evidence.a` is compared with a text, a number"),
+        ({"if_": {"evidence.a_in": []}}, "an empty list"),
+        ({"if_": {"evidence.a.b_is": 1}}, "`evidence.a.b_is` has no form here"),
+        ({"if_": {"evidence._is": 1}}, "`evidence._is` has no form here"),
+        ({"if_": {"evidence.a": 1}}, "`evidence.a` has no form here"),
+        ({"if_": {"amount_usd_gtt": 1}}, "`amount_usd_gtt` has no form here"),
+        ({"if_": {"amount_currency_ne": 5}}, "`amount_currency` is compared with a text"),
+        ({"if_": []}, "a condition is a mapping"),
+        ({"if_all": {}}, "`if_all` is a list of conditions"),
+        ({"if_any": {"a": 1}}, "`if_any` is a list of conditions"),
+        ({"when": {"action": "x"}}, "`action` has no form here"),
+        ({"when": {"action_type": 5}}, "`action_type` is compared with a text"),
+        ({"when": {"action_type_in": [5]}}, "`action_type` is compared with a text"),
+    ],
+)
+def test_what_has_no_form_here_is_refused(rule: dict[str, Any], problem: str) -> None:
+    with pytest.raises(CannotCarryError) as caught:
+        ask(**rule)
+
+    assert problem in caught.value.problem
+    assert caught.value.where
+
+
+def test_amounts_and_the_callers_rate_are_remarked_once() -> None:
+    _, remarks = ask(if_={"amount_usd_gt": 1, "evidence.fx_rate_to_usd_is": None})
+
+    assert [(remark.kind, remark.rule) for remark in remarks.found] == [("rates", None)]

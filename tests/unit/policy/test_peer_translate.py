@@ -1,0 +1,500 @@
+"""An import against the peer's documented meaning, which `peer_verdict` spells out."""
+
+import json
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from demur.codes.registry import Registry
+from demur.errors import PolicyError
+from demur.policy.compiler import CompiledPolicy
+from demur.policy.evaluation import Evaluation
+from demur.policy.lint import lint_policy
+from demur.policy.loader import parse_policy
+from demur.policy.peer.codes import extended
+from demur.policy.peer.translate import Imported, import_policy
+
+CORE = Registry.load()
+DOMAIN = "acme.com"
+DEFAULTS = {
+    "mode": "enforce",
+    "default_verdict": "ESCALATE",
+    "default_reason_code": "NO_MATCH_DEFAULT_ESCALATE",
+}
+
+
+def rule(
+    name: str, stage: str, verdict: str, code: str = "CHARGEBACK_RISK_BLOCK", **asks: Any
+) -> dict[str, Any]:
+    conditions = {key.rstrip("_"): value for key, value in asks.items()}
+    then = {"verdict": verdict, "reason_codes": [code]}
+    return {"id": name, "stage": stage, **conditions, "then": then}
+
+
+def policy(*rules: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    head = {"schema_version": "policy.v1", "policy_id": "p", "policy_version": "1"}
+    return {**head, "defaults": DEFAULTS, "rules": list(rules), **more}
+
+
+def carried(raw: Mapping[str, Any], registry: Registry = CORE, **options: Any) -> Imported:
+    return import_policy(json.dumps(raw), "p.yml", registry=registry, domain=DOMAIN, **options)
+
+
+def loaded(imported: Imported, registry: Registry = CORE) -> CompiledPolicy:
+    known = extended(registry, DOMAIN, imported.entries)
+    return CompiledPolicy(parse_policy(imported.text, registry=known), registry=known)
+
+
+def decide(imported: Imported, request: Mapping[str, Any]) -> Evaluation:
+    return loaded(imported).evaluate(request)
+
+
+def kinds(imported: Imported) -> list[str]:
+    return [remark.kind for remark in imported.remarks]
+
+
+# What the peer says by its own documents.
+
+ORDER = ["ALLOW", "ESCALATE", "DENY", "ABSTAIN"]
+NUMBERS = {
+    "gt": lambda fact, bound: fact > bound,
+    "gte": lambda fact, bound: fact >= bound,
+    "lt": lambda fact, bound: fact < bound,
+    "lte": lambda fact, bound: fact <= bound,
+}
+
+
+def peer_verdict(raw: Mapping[str, Any], request: Mapping[str, Any]) -> str:
+    verdicts = [one["then"]["verdict"] for one in raw["rules"] if peer_matches(one, request)]
+    return str(max(verdicts or [raw["defaults"]["default_verdict"]], key=ORDER.index))
+
+
+def peer_matches(one: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+    action = one.get("when", {}).get("action_type")
+    alternatives = one.get("if_any") or [{}]
+    return (
+        (not action or action == request["action"]["type"])
+        and all(peer_holds(part, request) for part in [one.get("if", {}), *one.get("if_all", [])])
+        and any(peer_holds(part, request) for part in alternatives)
+    )
+
+
+def peer_holds(condition: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+    return all(peer_leaf(key, wanted, request) for key, wanted in condition.items())
+
+
+def peer_leaf(key: str, wanted: Any, request: Mapping[str, Any]) -> bool:
+    name, _, operator = key.rpartition("_")
+    amount = request["action"].get("amount", {})
+    if name == "amount_usd":
+        fact = peer_dollars(amount, request["evidence"])
+    elif name == "amount_currency":
+        fact = amount.get("currency")
+    else:
+        fact = request["evidence"].get(name.removeprefix("evidence."))
+    if operator == "is":
+        return bool(fact == wanted)
+    if operator == "ne":
+        return bool(fact != wanted)
+    if operator == "in":
+        return isinstance(wanted, list) and fact in wanted
+    if operator in NUMBERS and isinstance(fact, int | float):
+        return bool(NUMBERS[operator](fact, wanted))
+    return False
+
+
+def peer_dollars(amount: Mapping[str, Any], evidence: Mapping[str, Any]) -> float | None:
+    if not amount:
+        return None
+    rate = 1 if amount["currency"] == "USD" else evidence.get("fx_rate_to_usd")
+    return None if rate is None else float(amount["value"] * rate)
+
+
+# A policy of ordinary shape, and what comes of ordinary requests.
+
+REFUND = {"action_type": "support.refund"}
+ORDINARY = policy(
+    rule(
+        *("NEEDS", "REQUIREMENTS", "DENY", "MISSING_EVIDENCE_REFUND"),
+        when=REFUND,
+        if_any=[{"evidence.ticket_is": None}, {"evidence.risk_is": None}],
+    ),
+    rule("CARD", "HARD_BLOCKS", "ABSTAIN", when=REFUND, if_={"evidence.card_is": "stolen"}),
+    rule("RISK", "HARD_BLOCKS", "DENY", when=REFUND, if_={"evidence.risk_gte": 0.7}),
+    rule("STATUS", "HARD_BLOCKS", "DENY", when=REFUND, if_={"evidence.status_ne": "open"}),
+    rule(
+        *("LIMIT", "ESCALATIONS", "ESCALATE", "REFUND_OVER_ESCALATION_LIMIT"),
+        when=REFUND,
+        if_={"amount_usd_gt": 200},
+    ),
+    rule(
+        *("SMALL", "ALLOW_PATHS", "ALLOW", "REFUND_SMALL_LOW_RISK"),
+        when=REFUND,
+        if_all=[{"amount_usd_lte": 25}, {"evidence.card_in": ["good", "new"]}],
+    ),
+)
+
+
+def refund(value: float | None = 20, **evidence: Any) -> dict[str, Any]:
+    given = {"ticket": "T-1", "risk": 0.1, "card": "good", "status": "open", **evidence}
+    amount = {} if value is None else {"amount": {"value": value, "currency": "USD"}}
+    return {"action": {"type": "support.refund", **amount}, "evidence": given}
+
+
+@pytest.mark.parametrize(
+    ("request_", "peer", "here", "matched"),
+    [
+        (refund(), "ALLOW", "ALLOW", ("SMALL",)),
+        (refund(100), "ESCALATE", "ESCALATE", ()),
+        (refund(201), "ESCALATE", "ESCALATE", ("LIMIT",)),
+        (refund(ticket=None), "DENY", "DENY", ("NEEDS", "SMALL")),
+        (refund(risk=0.7), "DENY", "DENY", ("RISK", "SMALL")),
+        (refund(status="closed"), "DENY", "DENY", ("STATUS", "SMALL")),
+        (refund(status=None), "DENY", "DENY", ("STATUS", "SMALL")),
+        (refund(card="stolen"), "ABSTAIN", "DENY", ("CARD",)),
+        (refund(card="stolen", risk=0.9), "ABSTAIN", "DENY", ("CARD", "RISK")),
+        (refund(card=None), "ESCALATE", "ESCALATE", ()),
+        (refund(None), "ESCALATE", "ESCALATE", ()),
+        # Where the peer guesses, nobody guesses here.
+        (refund(risk="0.9"), "ALLOW", "ABSTAIN", ("SMALL",)),
+        (refund(-20), "ALLOW", "ABSTAIN", ()),
+        ({"action": {"type": "support.close"}, "evidence": {}}, "ESCALATE", "ESCALATE", ()),
+    ],
+)
+def test_an_import_decides_as_the_peer_or_says_where_not(
+    request_: dict[str, Any], peer: str, here: str, matched: tuple[str, ...]
+) -> None:
+    got = decide(carried(ORDINARY), request_)
+
+    assert peer_verdict(ORDINARY, request_) == peer
+    assert got.verdict == here
+    assert got.matched_rules == matched
+
+
+def test_what_differs_is_remarked_in_the_order_of_lines() -> None:
+    text = json.dumps(ORDINARY, indent=1)
+    imported = import_policy(text, "p.yml", registry=CORE)
+    lines = [int(remark.where.split(":")[1]) for remark in imported.remarks]
+
+    assert lines == sorted(lines)
+    assert sorted(set(kinds(imported))) == [
+        *("code-left-out", "evidence-needed", "kinds", "rates", "verdict")
+    ]
+    assert imported.entries == ()
+
+
+def test_a_rule_that_differs_says_so_in_a_comment() -> None:
+    text = carried(ORDINARY).text
+
+    assert "  # verdict: ABSTAIN in HARD_BLOCKS becomes DENY" in text
+    assert text.index("# verdict:") < text.index("- id: CARD") < text.index("- id: RISK")
+
+
+def test_a_policy_without_differences_needs_no_remarks() -> None:
+    imported = carried(
+        policy(
+            rule("A", "REQUIREMENTS", "DENY", when=REFUND, if_={"evidence.a_is": None}),
+            rule("B", "ESCALATIONS", "ESCALATE", "APPROVAL_REQUIRED"),
+        )
+    )
+
+    assert kinds(imported) == ["code-class"]
+    assert imported.remarks[0].rule == "A"
+
+
+def test_rules_of_one_name_are_told_apart() -> None:
+    again = rule("A", "ESCALATIONS", "ESCALATE", "APPROVAL_REQUIRED")
+    imported = carried(policy(again, again, again))
+
+    assert [row["id"] for row in rules_of(imported)] == ["A", "A_2", "A_3"]
+    assert kinds(imported) == ["renamed-rule", "renamed-rule"]
+    assert [remark.rule for remark in imported.remarks] == ["A_2", "A_3"]
+
+
+def rules_of(imported: Imported) -> list[dict[str, Any]]:
+    rules = loaded(imported).policy.rules
+    return [{"id": one.id, "codes": one.then.reason_codes} for one in rules]
+
+
+def test_a_rule_that_is_left_out_is_named_and_the_others_stay() -> None:
+    bad = rule("BAD", "HARD_BLOCKS", "DENY", if_={"evidence.a_gt": "high"})
+    imported = carried(policy(bad, {"stage": 5}, rule("B", "ESCALATIONS", "ESCALATE", "A_REASON")))
+
+    assert rules_of(imported) == [{"id": "B", "codes": ("acme.com/A_REASON",)}]
+    left = [remark for remark in imported.remarks if remark.kind == "left-out"]
+    assert left[0].message == ("rule `BAD` is left out: `evidence.a_gt` takes a number, not `high`")
+    assert left[1].message == "a rule is left out: `then` is a mapping"
+    assert [remark.level for remark in left] == ["error", "error"]
+
+
+def test_abstain_no_longer_beats_deny() -> None:
+    raw = policy(
+        rule("A", "REQUIREMENTS", "ABSTAIN", "SCOPE_MISSING"),
+        rule("D", "HARD_BLOCKS", "DENY"),
+    )
+    request = {"action": {"type": "a.b"}, "evidence": {}}
+
+    assert peer_verdict(raw, request) == "ABSTAIN"
+    assert decide(carried(raw), request).verdict == "DENY"
+    assert kinds(carried(raw)) == ["precedence"]
+
+
+def test_two_codes_that_become_one_stand_once() -> None:
+    both = rule("A", "HARD_BLOCKS", "DENY")
+    both["then"]["reason_codes"] = ["OVER_500", "OVER_900"]
+
+    assert rules_of(carried(policy(both)))[0]["codes"] == ("POLICY_VIOLATION",)
+
+
+# What stands above the rules.
+
+
+@pytest.mark.parametrize(
+    ("defaults", "line", "said"),
+    [
+        (DEFAULTS, "{ verdict: ESCALATE, reason_code: NO_MATCH_DEFAULT_ESCALATE }", []),
+        ({}, "{ verdict: ESCALATE, reason_code: NO_MATCH_DEFAULT_ESCALATE }", []),
+        (
+            {"default_verdict": "DENY", "default_reason_code": "OUT_OF_HOURS"},
+            "{ verdict: DENY, reason_code: acme.com/OUT_OF_HOURS }",
+            ["code-renamed"],
+        ),
+        ({"default_verdict": "ALLOW"}, "{ verdict: ALLOW }", ["code-left-out"]),
+        (
+            {"default_verdict": "ALLOW", "default_reason_code": "SUCCESS_MEMORY_SIMILAR_ALLOW"},
+            "{ verdict: ALLOW, reason_code: SUCCESS_MEMORY_SIMILAR_ALLOW }",
+            [],
+        ),
+    ],
+)
+def test_defaults_are_carried_over(defaults: dict[str, str], line: str, said: list[str]) -> None:
+    imported = carried(policy(defaults=defaults))
+
+    assert f"\nmode: enforce\ndefaults: {line}\n" in imported.text
+    assert kinds(imported) == said
+
+
+def test_an_advisory_policy_stays_one_and_no_longer_binds() -> None:
+    imported = carried(policy(defaults={**DEFAULTS, "mode": "advisory"}))
+
+    assert "\nmode: advisory\n" in imported.text
+    assert kinds(imported) == ["mode"]
+
+
+def test_what_the_peer_never_reads_is_said() -> None:
+    imported = carried(policy(thresholds={"a": 1}, extensions={}, notes="x"))
+
+    assert [(remark.kind, remark.message) for remark in imported.remarks] == [
+        ("never-read", "Lumyn never reads `thresholds`; it is left out"),
+        ("never-read", "Lumyn never reads `extensions`; it is left out"),
+        ("left-out", "unknown key `notes`"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "p.yml: the file is empty"),
+        ("[]", "p.yml:1:1: `a policy` must be a mapping"),
+        ("a: 1\na: 2", "p.yml:2:1: the key `a` stands twice"),
+        (json.dumps(policy(schema_version="policy.v0")), "unknown schema version `policy.v0`"),
+        (json.dumps(policy(policy_id=None)), "`policy_id` must be a text"),
+        (json.dumps(policy(policy_version=1.0)), "`policy_version` must be a text"),
+        (json.dumps(policy(rules={})), "`rules` must be a list"),
+        (json.dumps(policy(defaults=[])), "`defaults` must be a mapping"),
+        (json.dumps(policy(defaults={"mode": "loud"})), "unknown mode `loud`"),
+        (json.dumps(policy(defaults={"default_verdict": 5})), "unknown default_verdict `5`"),
+        (json.dumps(policy(defaults={"default_reason_code": ""})), "unknown default_reason_code"),
+    ],
+)
+def test_what_is_no_policy_of_the_peer_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        import_policy(text, "p.yml", registry=CORE)
+
+    assert problem in str(caught.value)
+
+
+def test_every_problem_of_the_head_is_told_at_once() -> None:
+    with pytest.raises(PolicyError) as caught:
+        import_policy("{}", "p.yml", registry=CORE)
+
+    assert [problem.problem for problem in caught.value.problems] == [
+        "unknown schema version `none`",
+        "`defaults` is missing",
+        "`rules` must be a list",
+        "`policy_id` must be a text",
+        "`policy_version` must be a text",
+    ]
+
+
+# Evidence that nobody asks for.
+
+OPEN = policy(
+    rule("A", "HARD_BLOCKS", "DENY", when=REFUND, if_={"evidence.risk_gt": 1}),
+    rule("B", "ESCALATIONS", "ESCALATE", "APPROVAL_REQUIRED", if_={"evidence.age_lt": 9}),
+    rule(
+        *("NEEDS", "REQUIREMENTS", "DENY", "SCOPE_MISSING"),
+        when=REFUND,
+        if_={"evidence.ticket_is": None},
+    ),
+    rule("OK", "ALLOW_PATHS", "ALLOW", if_={"evidence.mood_is": "good"}),
+    required_evidence={"support.refund": ["ticket", "order"], "a.b": ["order"]},
+)
+
+
+def test_evidence_that_may_be_left_out_is_named() -> None:
+    said = [remark for remark in carried(OPEN).remarks if remark.help]
+
+    assert [(remark.kind, remark.rule, remark.message.split("`")[1]) for remark in said] == [
+        ("evidence-needed", "A", "evidence.risk"),
+        ("evidence-needed", "B", "evidence.age"),
+        ("never-read", None, "required_evidence"),
+        ("never-read", None, "required_evidence"),
+    ]
+    assert "`evidence.order` of `support.refund`" in said[2].message, "`ticket` is asked for"
+
+
+def test_it_is_asked_for_if_the_operator_wants_so() -> None:
+    imported = carried(OPEN, require_evidence=True)
+    made = parse_policy(imported.text, registry=CORE)
+    asking = {one.id: one.then.missing for one in made.rules if one.id.startswith("NEEDS")}
+
+    assert asking == {
+        "NEEDS_SUPPORT_REFUND": ("evidence.order", "evidence.risk"),
+        "NEEDS_A_B": ("evidence.order",),
+        "NEEDS_2": ("evidence.age",),
+        "NEEDS": ("evidence.ticket",),
+    }
+    assert {"evidence-needed", "never-read"}.isdisjoint(kinds(imported))
+    assert "uncovered-field" not in [remark.rule for remark in lint_policy(made, CORE)]
+
+
+def test_required_evidence_that_a_rule_asks_for_needs_no_word() -> None:
+    imported = carried({**OPEN, "required_evidence": {"support.refund": ["ticket"]}})
+
+    assert "never-read" not in kinds(imported)
+
+
+@pytest.mark.parametrize("listed", [[], {"a.b": "ticket"}, {"a.b": [5]}, {"a.b": ["a b"]}])
+def test_required_evidence_of_another_form_is_left_out(listed: Any) -> None:
+    imported = carried(policy(required_evidence=listed), require_evidence=True)
+
+    assert kinds(imported) == ["left-out"]
+
+
+# Properties.
+
+# The organisation has its code already: building a registry for each example is slow.
+KNOWN = extended(
+    CORE,
+    DOMAIN,
+    carried(policy(rule("R", "ESCALATIONS", "ESCALATE", "A_REASON"))).entries,
+)
+
+CLEAN: dict[str, list[Any]] = {"a": [1, 2], "b": ["x", "no"]}
+VALUES: dict[str, list[Any]] = {"a": [1, 2, True, "x", None], "b": ["x", "no", 1, None]}
+OPERATORS = ["is", "ne", "in", "gt", "gte", "lt", "lte"]
+
+
+@st.composite
+def leaves(draw: st.DrawFn, *, clean: bool) -> tuple[str, Any]:
+    name = draw(st.sampled_from("ab"))
+    values = st.sampled_from(CLEAN[name] if clean else VALUES[name])
+    operator = draw(st.sampled_from(OPERATORS if name == "a" else OPERATORS[:3]))
+    if operator == "in":
+        lists = st.lists(values, min_size=1 if clean else 0, max_size=3)
+        return f"evidence.{name}_in", draw(lists if clean else lists | values)
+    return f"evidence.{name}_{operator}", draw(values | st.none() if operator == "is" else values)
+
+
+AMOUNTS = st.tuples(
+    st.sampled_from(["amount_usd_gt", "amount_usd_gte", "amount_usd_lt", "amount_usd_lte"]),
+    st.sampled_from([10, 20]),
+)
+CURRENCIES = st.tuples(st.just("amount_currency_ne"), st.sampled_from(["USD", "EUR"]))
+USELESS = st.sampled_from([("amount_usd", 10), ("action_type", "a.b"), ("amount_currency", "USD")])
+VERDICTS = {
+    "REQUIREMENTS": ["DENY", "ESCALATE"],
+    "HARD_BLOCKS": ["DENY", "ABSTAIN"],
+    "ESCALATIONS": ["ESCALATE"],
+    "ALLOW_PATHS": ["ALLOW"],
+}
+CODES = ["A_REASON", "CHARGEBACK_RISK_BLOCK", "OVER_500", "SUCCESS_MEMORY_SIMILAR_ALLOW"]
+
+
+@st.composite
+def policies(draw: st.DrawFn, *, clean: bool) -> dict[str, Any]:
+    parts = leaves(clean=clean) | AMOUNTS | CURRENCIES
+    parts = parts if clean else parts | USELESS
+    conditions = st.lists(parts, max_size=2).map(dict)
+    rows = []
+    for number in range(draw(st.integers(1, 3))):
+        stage = draw(st.sampled_from(list(VERDICTS)))
+        verdict = draw(st.sampled_from(VERDICTS[stage] if clean else ORDER))
+        row = rule(f"R{number}", stage, verdict, draw(st.sampled_from(CODES)))
+        optional = {
+            "when": st.sampled_from([{"action_type": "a.b"}, {"action_type": "a.c"}]),
+            "if": conditions,
+            "if_all": st.lists(conditions, max_size=2),
+            "if_any": st.lists(conditions, max_size=2),
+        }
+        rows.append(row | draw(st.fixed_dictionaries({}, optional=optional)))
+    default = draw(st.sampled_from(["ALLOW", "ESCALATE", "DENY"]))
+    return policy(*rows, defaults={**DEFAULTS, "default_verdict": default})
+
+
+def requests(values: dict[str, list[Any]], *amounts: tuple[int, str]) -> list[dict[str, Any]]:
+    """Return every combination of action, amount and evidence."""
+    evidence = [
+        {name: value for name, value in zip(values, chosen, strict=True) if value is not None}
+        for chosen in product(*([*facts, None] for facts in values.values()))
+    ]
+    priced = [{"amount": {"value": value, "currency": currency}} for value, currency in amounts]
+    actions = [{"type": name, **more} for name in ("a.b", "a.d") for more in ({}, *priced)]
+    return [{"action": one, "evidence": facts} for one, facts in product(actions, evidence)]
+
+
+ORDINARY_REQUESTS = requests(CLEAN, (5, "USD"), (10, "USD"), (30, "USD"))
+ODD_REQUESTS = requests(
+    {**VALUES, "fx_rate_to_usd": [1e-9]}, (-5, "USD"), (10, "USD"), (30, "USD"), (30, "EUR")
+)
+
+
+@given(policies(clean=False))
+def test_no_rule_is_lost(raw: dict[str, Any]) -> None:
+    """INVARIANT: every rule of the peer is carried over, or an error says that it was left out."""
+    imported = carried(raw, KNOWN)
+    kept = {one.id for one in parse_policy(imported.text, registry=KNOWN).rules}
+    left = {
+        remark.message.split("`")[1] for remark in imported.remarks if remark.kind == "left-out"
+    }
+
+    assert kept | left == {row["id"] for row in raw["rules"]}
+    assert not kept & left
+
+
+@given(policies(clean=False))
+def test_an_import_allows_nothing_that_the_peer_does_not(raw: dict[str, Any]) -> None:
+    imported = carried(raw, KNOWN)
+    assume("left-out" not in kinds(imported))
+    compiled = loaded(imported, KNOWN)
+    for request in ODD_REQUESTS:
+        if compiled.evaluate(request).verdict == "ALLOW":
+            assert peer_verdict(raw, request) == "ALLOW", request
+
+
+@given(policies(clean=True))
+def test_ordinary_requests_get_the_same_verdict(raw: dict[str, Any]) -> None:
+    imported = carried(raw, KNOWN)
+    assume(not {"left-out", "unequal"} & set(kinds(imported)))
+    compiled = loaded(imported, KNOWN)
+    for request in ORDINARY_REQUESTS:
+        there = peer_verdict(raw, request)
+
+        # Here a hard block is a no, and says so.
+        want = "DENY" if there == "ABSTAIN" else there
+        assert compiled.evaluate(request).verdict == want, request

@@ -1,0 +1,106 @@
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.codes.vocabulary import Verdict
+from demur.policy.peer.draft import Draft, RuleDraft
+from demur.policy.peer.remark import Level, Remark
+from demur.policy.peer.write import policy_text
+from demur.policy.policy import Mode, Stage
+from demur.policy.source import read_source
+
+
+def draft(*rules: RuleDraft, **more: Any) -> Draft:
+    head = Draft("old.yml", "p", "1", Mode.ENFORCE, Verdict.ESCALATE, "SCOPE_MISSING", rules)
+    return head._replace(**more)
+
+
+def rule(condition: dict[str, Any], **more: Any) -> RuleDraft:
+    made = RuleDraft("R", Stage.ESCALATIONS, Verdict.ESCALATE, condition, "p", ("SCOPE_MISSING",))
+    return made._replace(**more)
+
+
+def test_a_rule_is_written_as_people_write_it() -> None:
+    condition = {
+        "action_type": "a.b",
+        "evidence.a": {"gte": 1, "lt": 5},
+        "any": [{"evidence.b": {"missing": True}}, {"evidence.b": {"in": ["x", "no, no"]}}],
+    }
+    text = policy_text(draft(rule(condition), rule({}, id="S", shadow=True), policy_version="1.0"))
+
+    assert text == (
+        "# Imported from old.yml.\n"
+        "schema_version: policy.v1\n"
+        "policy_id: p\n"
+        "policy_version: '1.0'\n"
+        "mode: enforce\n"
+        "defaults: { verdict: ESCALATE, reason_code: SCOPE_MISSING }\n"
+        "\n"
+        "rules:\n"
+        "  - id: R\n"
+        "    stage: ESCALATIONS\n"
+        "    if:\n"
+        "      action_type: a.b\n"
+        "      evidence.a: { gte: 1, lt: 5 }\n"
+        "      any:\n"
+        "        - { evidence.b: { missing: true } }\n"
+        "        - { evidence.b: { in: [x, 'no, no'] } }\n"
+        "    then: { verdict: ESCALATE, reason_codes: [SCOPE_MISSING] }\n"
+        "\n"
+        "  - id: S\n"
+        "    stage: ESCALATIONS\n"
+        "    shadow: true\n"
+        "    if: {}\n"
+        "    then: { verdict: ESCALATE, reason_codes: [SCOPE_MISSING] }\n"
+    )
+
+
+def test_what_does_not_fit_on_a_line_stands_on_several() -> None:
+    missing = tuple(f"evidence.a_rather_long_name_{number}" for number in range(4))
+    text = policy_text(draft(rule({}, missing=missing)))
+
+    assert "    then:\n      verdict: ESCALATE\n      reason_codes: [SCOPE_MISSING]\n" in text
+    assert f"      missing: [{', '.join(missing)}]\n" in text
+
+
+def test_a_policy_without_rules_and_code_can_be_written() -> None:
+    text = policy_text(draft(verdict=Verdict.ALLOW, code=None))
+
+    assert "defaults: { verdict: ALLOW }\n\nrules: []\n" in text
+
+
+def test_a_remark_stands_where_it_applies_and_cannot_leave_its_comment() -> None:
+    remarks = [
+        Remark("rates", Level.WARNING, "p:1:1", "word " * 40, None, None),
+        Remark("moved", Level.NOTE, "p:2:1", "line\nbreak: yes", None, "R"),
+    ]
+    text = policy_text(draft(rule({})), remarks)
+
+    assert "  # moved: line\\nbreak: yes\n  - id: R\n" in text
+    assert text.startswith("# Imported from old.yml.\n# rates: word word")
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+# What a file can hold: no lone surrogates.
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
+VALUES = st.one_of(
+    TEXTS,
+    st.booleans(),
+    st.integers(-(2**53) + 1, 2**53 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["no", "1_000", "12:30", "2020-01-01", "~", "<<", "=", "- a", "a: b", "# x"]),
+)
+
+
+@given(st.lists(VALUES, min_size=1), TEXTS, TEXTS)
+def test_every_value_is_read_back_as_it_was(values: list[Any], name: str, key: str) -> None:
+    text = policy_text(draft(rule({key: {"in": values}}, id=name), policy_id=name))
+    read = read_source("p", text).plain
+
+    assert read["policy_id"] == name
+    assert read["rules"][0]["id"] == name
+    if key not in {"any", "all"}:
+        got = read["rules"][0]["if"][key]["in"]
+        assert got == values
+        assert [type(one) for one in got] == [type(one) for one in values]
