@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test fix generate bench lock format lint types layers generated tests clean
+.PHONY: help dev test test-slow fix generate bench bench-peers lock format lint types layers generated tests clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -12,20 +12,36 @@ dev: $(READY) ## set up, then run the tour
 
 test: format lint types layers generated tests ## everything CI runs, fastest first
 
+test-slow: $(READY) ## the long fault, fuzz and load runs
+	@$(PY) -m pytest -m slow -n 0
+
 fix: $(READY) ## format and repair what can be repaired
 	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet .
 
 generate: $(READY) ## write everything that is generated from the registry
 	@$(PY) tools/generate.py
 
-bench: $(READY) ## measure: the contract beside plain `re`, policies as they grow
+bench: $(READY) ## measure: the contract beside plain `re`, policies as they grow, the store
 	@$(PY) bench/contract.py
 	@$(PY) bench/policy.py
+	@$(PY) bench/store.py
+
+bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate, heavy environment)
+	@.venv-bench/bin/python bench/decide.py
+
+.venv-bench/.ready: requirements/bench.txt
+	@echo "== setting up .venv-bench" && rm -rf .venv-bench && python3 -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/bench.txt
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
 
 lock: $(READY) ## pin the newest versions with hashes (needs uv)
-	@uv pip compile pyproject.toml requirements/dev.in --extra ed25519 --universal \
+	@uv pip compile pyproject.toml requirements/dev.in --extra ed25519 --extra memory --extra postgres --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
 	  --quiet --output-file requirements/dev.txt
+	@uv pip compile pyproject.toml requirements/bench.in --extra memory --universal \
+	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
+	  --quiet --output-file requirements/bench.txt
 
 format: $(READY)
 	@echo "== format" && $(PY) -m ruff format --check --quiet .
@@ -46,7 +62,7 @@ tests: $(READY)
 	@echo "== tests" && $(PY) -m pytest --cov --cov-report=term
 
 clean: ## remove the environment and caches
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(READY): requirements/dev.txt pyproject.toml
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "demur needs Python 3.11 or newer; python3 is " + sys.version.split()[0])'

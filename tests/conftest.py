@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 from demur.codes.document import SCHEMA_VERSION, Document, read_document
 from demur.codes.registry import Registry
 
+pytest_plugins = ["postgres_server"]
+
 # A loaded machine draws slowly; that says nothing about the code under test.
 settings.register_profile(
     "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -1,0 +1,1 @@
+"""Durable decision records: SQLite on a laptop, PostgreSQL for many writers."""

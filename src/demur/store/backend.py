@@ -1,0 +1,146 @@
+"""What a database must offer to hold decision records. One implementation per database."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+from demur.errors import DemurError
+from demur.store.rows import (
+    Checkpoint,
+    Experience,
+    Head,
+    Label,
+    LinkedRow,
+    RecordRow,
+    Snapshot,
+    UnlinkedRow,
+)
+
+__all__ = ["Backend", "Filter", "StorageError", "Transaction", "UnavailableError"]
+
+
+class StorageError(DemurError):
+    """Something could not be stored or read; nothing of it is half stored.
+
+    Backends raise it for every error of their database.
+    """
+
+
+class UnavailableError(StorageError):
+    """The database as a whole cannot be used now: locked, full, lost, read-only.
+
+    Unlike an error about one row, it is not worth trying the rows of a batch one by one.
+    """
+
+
+class Filter(NamedTuple):
+    """Which records to read. Times are inclusive below and exclusive above; None asks nothing."""
+
+    tenant: str | None = None
+    verdict: str | None = None
+    reason_code: str | None = None
+    action_type: str | None = None
+    since: str | None = None
+    until: str | None = None
+    subject: str | None = None
+
+
+class Transaction(Protocol):
+    """One atomic write. Holds the heads of its tenants locked until it ends."""
+
+    def heads(self, tenants: Collection[str]) -> Mapping[str, Head]:
+        """Return the locked head of each tenant; a new tenant's is its genesis."""
+
+    def existing(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
+        """Return the decision id of each (tenant, request_id) that is stored already."""
+
+    def insert(self, rows: Sequence[tuple[UnlinkedRow, Head, str]]) -> None:
+        """Store rows, each with the head that its link follows and its own hash."""
+
+    def set_heads(self, heads: Collection[Head]) -> None:
+        """Move the heads."""
+
+    def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
+        """Mark rows whose callers were told that storing them was not confirmed."""
+
+
+class Backend(Protocol):
+    """A database that holds decision records."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Return one write: committed durably when left, rolled back if an error leaves it."""
+
+    def get(self, decision_id: str) -> RecordRow | None:
+        """Return one record."""
+
+    def by_request(self, tenant: str, request_id: str) -> RecordRow | None:
+        """Return the record of a request id."""
+
+    def family(self, tenant: str, root_id: str) -> list[RecordRow]:
+        """Return the record with that id and all that continue it, in the order of the chain."""
+
+    def scan(self, wanted: Filter, *, newest_first: bool = False) -> Iterator[RecordRow]:
+        """Yield records in the order of time (decision ids grow with it), in bounded memory."""
+
+    def chain(self, tenant: str, first: int, last: int | None) -> Iterator[RecordRow]:
+        """Yield a tenant's records from seq `first` to `last`, in order, in bounded memory."""
+
+    def linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
+        """Yield what `chain` does with all columns, for an audit that compares them."""
+
+    def ids(self, prefix: str, limit: int) -> list[str]:
+        """Return the first decision ids that begin with `prefix`, at most `limit`."""
+
+    def all_heads(self) -> list[Head]:
+        """Return the head of every tenant, by name."""
+
+    def tenants(self) -> list[str]:
+        """Return every tenant that has a head or a record, by name."""
+
+    def anchor(self, tenant: str) -> Head:
+        """Return the head that the oldest kept record follows: genesis if none was retired."""
+
+    def save_checkpoints(self, checkpoints: Collection[Checkpoint]) -> None:
+        """Keep where chains ended."""
+
+    def checkpoints(self, tenant: str) -> list[Checkpoint]:
+        """Return a tenant's checkpoints, oldest first."""
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a text under its digest; the same one is kept once."""
+
+    def snapshot(self, digest: str) -> Snapshot | None:
+        """Return the text under a digest."""
+
+    def add_experience(self, experience: Experience, label: Label) -> None:
+        """Remember an outcome, together with the label that it comes from."""
+
+    def experiences(self, tenant: str, now: str) -> list[Experience]:
+        """Return what a tenant remembers and has not expired, by memory id."""
+
+    def memory_version(self, tenant: str) -> int:
+        """Return a number that changes whenever a tenant's experiences do."""
+
+    def forget(self, tenant: str, memory_ids: Collection[str] | None, before: str | None) -> int:
+        """Delete experiences by id, or those that expired before a time; return how many."""
+
+    def add_label(self, label: Label) -> None:
+        """Keep a label."""
+
+    def labels(self, decision_id: str) -> list[Label]:
+        """Return the labels of a decision, oldest first."""
+
+    def erase(self, tenant: str, subject: str) -> int:
+        """Delete the sealed part, the subject and the experiences of a subject's records."""
+
+    def retire(self, tenant: str, before: str) -> int:
+        """Delete the oldest records up to a time, keeping the chain provable; return how many."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many rows of each kind there are."""
+
+    def info(self) -> Mapping[str, Any]:
+        """Return what a doctor asks: kind, place, schema version, durability."""
+
+    def close(self) -> None:
+        """Release everything."""

@@ -1,0 +1,24 @@
+"""The hash chain of a tenant's records: each link covers the record and all before it."""
+
+import hashlib
+
+from demur.store.rows import Head
+
+__all__ = ["GENESIS", "genesis", "link_hash"]
+
+GENESIS = "sha256:" + "0" * 64
+_DOMAIN = b"demur chain.v1\n"
+
+
+def genesis(tenant: str) -> Head:
+    """Return the head of a chain that has no records yet."""
+    return Head(tenant, 0, GENESIS)
+
+
+def link_hash(head: Head, decision_id: str, record: bytes) -> str:
+    """Return the hash of the link that follows `head` and covers `record`.
+
+    The tenant, the place and the id are covered too, so that a link fits nowhere else.
+    """
+    place = f"{head.tenant}\n{head.seq + 1}\n{decision_id}\n{head.hash}\n"
+    return f"sha256:{hashlib.sha256(_DOMAIN + place.encode() + record).hexdigest()}"

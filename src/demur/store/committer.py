@@ -1,0 +1,304 @@
+"""Group commit: callers that come together are committed together.
+
+Whoever comes while nobody commits leads: it commits everything that waits, itself and
+in its own thread, because handing work to another thread costs more than the work.
+Whoever comes meanwhile waits; one of them leads next. A background thread leads only for
+callers that cannot wait (they gave a callback), and for everybody once there is a deadline:
+a caller that commits itself could not stop waiting.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
+
+from demur.store.backend import StorageError, UnavailableError
+
+__all__ = ["Committer", "Entry"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_LARGEST = 512
+
+
+class _State(Enum):
+    WAITING = auto()
+    LEADS = auto()
+    TAKEN = auto()
+    DONE = auto()
+    ABANDONED = auto()
+
+
+class Entry(Generic[Item, Result]):
+    """One caller's item on its way, and what became of it."""
+
+    __slots__ = ("callback", "error", "item", "result", "state", "turn")
+
+    def __init__(
+        self, item: Item, callback: "Callable[[Entry[Item, Result]], None] | None" = None
+    ) -> None:
+        self.item = item
+        self.callback = callback
+        self.state = _State.WAITING
+        self.result: Result | None = None
+        self.error: Exception | None = None
+        self.turn: threading.Lock | None = None
+
+    def outcome(self) -> Result:
+        """Return the result.
+
+        Raises:
+            StorageError: The item could not be stored.
+        """
+        error = self.error
+        if error is None:
+            return self.result  # type: ignore[return-value] # set together with `DONE`
+        # Callers of one batch share the cause; each gets an exception of its own to raise.
+        if isinstance(error, StorageError):
+            raise type(error)(error.problem, where=error.where, help=error.help) from error
+        raise StorageError(f"could not be stored: {error!r}") from error
+
+
+class Committer(Generic[Item, Result]):
+    """Commits items in groups.
+
+    `commit` stores a batch and returns a result for each item, or raises and stores nothing.
+    `late` is told of each item that was stored after its caller had stopped waiting; an empty
+    batch is committed soon after, so that `commit` can note it.
+    """
+
+    def __init__(
+        self,
+        commit: Callable[[Sequence[Item]], Sequence[Result]],
+        late: Callable[[Item, Result], None],
+        *,
+        deadline_s: float | None = None,
+        largest: int = _LARGEST,
+    ) -> None:
+        self._commit = commit
+        self._late = late
+        self._deadline_s = deadline_s
+        self._largest = largest
+        self._closed = False
+        self._start_afresh()
+        _LIVE.add(self)
+
+    def _start_afresh(self) -> None:
+        """Forget all callers and threads; after a fork they live on in the parent alone."""
+        self._lock = threading.Lock()
+        self._pending: deque[Entry[Item, Result]] = deque()
+        self._leading = False
+        self._idle = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._calls: SimpleQueue[bool] = SimpleQueue()
+
+    # -- callers ---------------------------------------------------------------------------
+
+    def run(self, item: Item) -> Result:
+        """Commit an item and return its result.
+
+        Raises:
+            StorageError: It could not be stored, or this could not be confirmed in time.
+        """
+        entry: Entry[Item, Result] = Entry(item)
+        if self._enter(entry) or self._wait(entry):
+            self._lead()
+        return entry.outcome()
+
+    def submit(
+        self, item: Item, callback: Callable[[Entry[Item, Result]], None]
+    ) -> Entry[Item, Result]:
+        """Have an item committed soon; `callback` gets its entry, from another thread."""
+        entry = Entry(item, callback)
+        self._enter(entry)
+        return entry
+
+    def abandon(self, entry: Entry[Item, Result]) -> bool:
+        """Stop waiting for an entry; return False if it is done already.
+
+        What did not begin is dropped. What did may still be stored; `late` hears of it then.
+        """
+        with self._lock:
+            if entry.state is _State.DONE:
+                return False
+            led, entry.state = entry.state is _State.LEADS, _State.ABANDONED
+        if led:
+            self._pass_on()
+        return True
+
+    def close(self) -> None:
+        """Finish what waits, refuse what comes, end the thread."""
+        with self._lock:
+            self._closed = True
+            if not self._leading:
+                self._idle.set()
+        self._idle.wait()
+        if self._thread is not None:
+            self._calls.put(False)
+            self._thread.join()
+            self._thread = None
+
+    # -- leading ---------------------------------------------------------------------------
+
+    def _enter(self, entry: Entry[Item, Result]) -> bool:
+        """Queue an entry; return whether its caller leads."""
+        by_thread = entry.callback is not None or self._deadline_s is not None
+        with self._lock:
+            if self._closed:
+                raise StorageError("the store is closed")
+            if by_thread and self._thread is None:
+                self._start_thread()
+            free = not self._leading
+            if entry.callback is None and (by_thread or not free):
+                entry.turn = threading.Lock()
+                entry.turn.acquire()
+            self._pending.append(entry)
+            self._leading = True
+            if free and by_thread:
+                self._calls.put(True)
+        return free and not by_thread
+
+    def _wait(self, entry: Entry[Item, Result]) -> bool:
+        """Wait until an entry is done or its caller has to lead; return whether it has to."""
+        assert entry.turn is not None
+        try:
+            come = entry.turn.acquire(timeout=-1 if self._deadline_s is None else self._deadline_s)
+        except BaseException:
+            self.abandon(entry)
+            raise
+        if not come and self.abandon(entry):
+            raise UnavailableError(
+                f"the decision could not be confirmed in time ({self._deadline_s:g} s)",
+                help="it is marked unconfirmed if it was stored all the same",
+            )
+        return entry.state is _State.LEADS
+
+    def _lead(self) -> None:
+        try:
+            self._settle(self._take())
+        finally:
+            self._pass_on()
+
+    def _take(self) -> list[Entry[Item, Result]]:
+        """Return the entries of the next batch."""
+        batch: list[Entry[Item, Result]] = []
+        pending = self._pending
+        with self._lock:
+            while pending and len(batch) < self._largest:
+                entry = pending.popleft()
+                if entry.state is not _State.ABANDONED:
+                    entry.state = _State.TAKEN
+                    batch.append(entry)
+        return batch
+
+    def _pass_on(self, *, by_thread: bool = False) -> bool:
+        """Let the next one lead, if there is one; return whether it is the thread that asks."""
+        with self._lock:
+            pending = self._pending
+            while pending and pending[0].state is _State.ABANDONED:
+                pending.popleft()
+            if not pending:
+                self._leading = False
+                if self._closed:
+                    self._idle.set()
+                return False
+            first = pending[0]
+            if first.callback is None and self._deadline_s is None:
+                assert first.turn is not None
+                first.state = _State.LEADS
+                first.turn.release()
+                return False
+            if not by_thread:
+                self._calls.put(True)
+            return True
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(
+            target=_work, args=(self, self._calls), name="demur-committer", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise UnavailableError(f"no thread to store with: {error}") from error
+        self._thread = thread
+
+    # -- committing ------------------------------------------------------------------------
+
+    def _settle(self, batch: list[Entry[Item, Result]]) -> None:
+        """Commit a batch and tell each caller what became of its item."""
+        try:
+            self._try(batch)
+        except BaseException:
+            for entry in batch:
+                if entry.result is None and entry.error is None:
+                    entry.error = StorageError("storing was interrupted")
+            raise
+        finally:
+            late = self._tell(batch)
+        for entry in late:
+            self._late(entry.item, entry.outcome())
+        if late:
+            self._attempt([])
+
+    def _try(self, batch: list[Entry[Item, Result]]) -> None:
+        """Commit a batch; if that fails, one by one, so that one bad item fails alone."""
+        error = self._attempt(batch)
+        if len(batch) == 1 or error is None:
+            return
+        for entry in batch:
+            entry.error = None
+        for entry in batch:
+            if not isinstance(error, UnavailableError):
+                error = self._attempt([entry])
+            else:
+                entry.error = error
+
+    def _attempt(self, batch: list[Entry[Item, Result]]) -> Exception | None:
+        try:
+            results = self._commit([entry.item for entry in batch])
+        except Exception as error:  # noqa: BLE001 - whatever it is, the callers have to hear of it
+            for entry in batch:
+                entry.error = error
+            return error
+        for entry, result in zip(batch, results, strict=True):
+            entry.result, entry.error = result, None
+        return None
+
+    def _tell(self, batch: list[Entry[Item, Result]]) -> list[Entry[Item, Result]]:
+        """Wake the callers of a batch; return the entries that were stored for nobody."""
+        with self._lock:
+            gone = [entry for entry in batch if entry.state is _State.ABANDONED]
+            for entry in batch:
+                entry.state = _State.DONE
+        for entry in batch:
+            if entry.turn is not None:
+                entry.turn.release()
+            elif entry.callback is not None and entry not in gone:
+                entry.callback(entry)
+        return [entry for entry in gone if entry.error is None]
+
+
+def _work(committer: Committer[Item, Result], calls: SimpleQueue[bool]) -> None:
+    """Lead whenever called, as long as there is something that the thread has to lead."""
+    while calls.get():
+        leads = True
+        while leads:
+            committer._settle(committer._take())  # noqa: SLF001 - the committer's own thread
+            leads = committer._pass_on(by_thread=True)  # noqa: SLF001 - the committer's own thread
+
+
+_LIVE: WeakSet[Committer[Any, Any]] = WeakSet()
+
+
+def _after_fork() -> None:
+    for committer in list(_LIVE):
+        committer._start_afresh()  # noqa: SLF001 - the committer's own module
+
+
+# Windows has neither forks nor this.
+getattr(os, "register_at_fork", dict)(after_in_child=_after_fork)

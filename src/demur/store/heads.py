@@ -1,0 +1,51 @@
+"""Exported heads: where the chains ended, kept outside the store.
+
+Whoever can write to the database can make a shorter chain that holds in itself. A head
+that was exported before, to a place they cannot write to, shows it.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from demur.errors import InputError
+from demur.store.rows import Head
+
+__all__ = ["HEADS_SCHEMA", "heads_document", "read_heads"]
+
+HEADS_SCHEMA = "chain_heads.v1"
+
+
+class _Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    tenant: str
+    seq: Annotated[int, msgspec.Meta(ge=0)]
+    hash: Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$")]
+
+
+class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    schema_version: Literal["chain_heads.v1"]
+    created_at: str
+    heads: tuple[_Head, ...]
+
+
+def heads_document(heads: Iterable[Head], created_at: str) -> dict[str, Any]:
+    """Return heads as plain JSON, for a file that is kept elsewhere."""
+    return {
+        "schema_version": HEADS_SCHEMA,
+        "created_at": created_at,
+        "heads": [head._asdict() for head in heads],
+    }
+
+
+def read_heads(document: object) -> list[Head]:
+    """Return the heads in a document that `heads_document` made.
+
+    Raises:
+        InputError: It is no such document.
+    """
+    try:
+        read = msgspec.convert(document, _Document)
+    except msgspec.ValidationError as error:
+        raise InputError(f"no exported heads: {error}") from error
+    return [Head(head.tenant, head.seq, head.hash) for head in read.heads]

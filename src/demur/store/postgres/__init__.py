@@ -1,0 +1,1 @@
+"""Decision records in PostgreSQL: the same schema for many writers. Needs `demur[postgres]`."""

@@ -1,0 +1,159 @@
+"""Decision records in PostgreSQL: the store for many processes that write at once.
+
+The schema is that of SQLite in the types of PostgreSQL, so the queries people write work
+as they write them: `created_at` is a time, `reason_codes` an array.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import Any
+
+from demur.errors import InputError
+from demur.store.backend import Backend, Transaction
+from demur.store.postgres.connection import Connections, Durability
+from demur.store.postgres.memory import PostgresMemory, moved
+from demur.store.postgres.reading import PostgresReading
+from demur.store.postgres.schema import migrate, schema_version
+from demur.store.postgres.transaction import PostgresTransaction, begin_chains
+
+__all__ = ["PostgresBackend", "open_postgres"]
+
+_RETIRED_AT_ONCE = 2000
+_ERASE = """
+    UPDATE decision_records SET sealed = NULL, subject = NULL
+    WHERE tenant = %(tenant)s AND left(subject, 128) = left(%(subject)s, 128)
+      AND subject = %(subject)s
+    RETURNING decision_id
+"""
+_UNLEARN = "DELETE FROM experiences WHERE tenant = %s AND decision_id = ANY(%s)"
+_OLDEST = """
+    SELECT seq, record_hash, created_at < %(before)s::timestamptz FROM decision_records
+    WHERE tenant = %(tenant)s ORDER BY seq LIMIT %(limit)s
+"""
+_ANCHOR = """
+    INSERT INTO chain_anchors (tenant, seq, record_hash, retired_before) VALUES (%s, %s, %s, %s)
+    ON CONFLICT (tenant) DO UPDATE SET
+        seq = EXCLUDED.seq, record_hash = EXCLUDED.record_hash,
+        retired_before = EXCLUDED.retired_before
+    WHERE chain_anchors.seq < EXCLUDED.seq
+"""
+_RETIRE = "DELETE FROM decision_records WHERE tenant = %s AND seq <= %s"
+_TABLES = {
+    "records": "decision_records",
+    "tenants": "chain_heads WHERE seq > 0",
+    "checkpoints": "checkpoints",
+    "snapshots": "snapshots",
+    "experiences": "experiences",
+    "labels": "labels",
+}
+
+
+class PostgresBackend(PostgresReading, PostgresMemory):
+    """A PostgreSQL database that holds decision records."""
+
+    def __init__(self, connections: Connections, durability: Durability) -> None:
+        super().__init__(connections)
+        self._durability = durability
+        self._begun: set[str] = set()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Return one write: committed durably when left, rolled back if an error leaves it."""
+        with (
+            self._connections.write() as connection,
+            connection.pipeline(),
+            connection.transaction(),
+        ):
+            yield PostgresTransaction(connection, self._begin_chains)
+
+    def _begin_chains(self, tenants: Collection[str]) -> None:
+        fresh = set(tenants) - self._begun
+        if fresh:
+            with self._connections.read() as connection:
+                begin_chains(connection, fresh)
+            self._begun |= fresh
+
+    def erase(self, tenant: str, subject: str) -> int:
+        """Delete the sealed part, the subject and the experiences of a subject's records."""
+        with self._connections.write() as connection, connection.transaction():
+            # Somebody's right, not somebody's request: it takes as long as it takes.
+            connection.execute("SET LOCAL statement_timeout = 0")
+            found = connection.execute(_ERASE, {"tenant": tenant, "subject": subject})
+            erased = [row[0] for row in found]
+            if connection.execute(_UNLEARN, [tenant, erased]).rowcount:
+                moved(connection, tenant)
+        return len(erased)
+
+    def retire(self, tenant: str, before: str) -> int:
+        """Delete the oldest records up to a time, keeping the chain provable; return how many."""
+        retired = 0
+        while count := self._retire_some(tenant, before):
+            retired += count
+        return retired
+
+    def _retire_some(self, tenant: str, before: str) -> int:
+        """Retire a bounded number, so that no transaction is long."""
+        asked = {"tenant": tenant, "before": before, "limit": _RETIRED_AT_ONCE}
+        with self._connections.write() as connection, connection.transaction():
+            oldest = connection.execute(_OLDEST, asked)
+            old = [row[:2] for row in takewhile(lambda row: row[2], oldest)]
+            if not old:
+                return 0
+            connection.execute(_ANCHOR, [tenant, *old[-1], before])
+            connection.execute("SET LOCAL demur.retiring = 'on'")
+            return connection.execute(_RETIRE, [tenant, old[-1][0]]).rowcount
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many rows of each kind there are."""
+        asked = ", ".join(f"(SELECT count(*) FROM {table})" for table in _TABLES.values())  # noqa: S608 - our own names
+        with self._connections.read() as connection:
+            found = connection.execute(f"SELECT {asked}".encode()).fetchone()
+        return dict(zip(_TABLES, found or (), strict=True))
+
+    def info(self) -> Mapping[str, Any]:
+        """Return what a doctor asks: kind, place, schema version, durability."""
+        with self._connections.read() as connection:
+            version = schema_version(connection)
+            server = connection.info.server_version
+        return {
+            "kind": "postgresql",
+            "place": self._connections.place,
+            "schema_version": version,
+            "durability": self._durability,
+            "server_version": f"{server // 10000}.{server % 10000}",
+        }
+
+    def close(self) -> None:
+        """Release everything."""
+        self._connections.close()
+
+
+def open_postgres(
+    url: str,
+    *,
+    durability: Durability = "full",
+    timeout_s: float = 30.0,
+    busy_timeout_s: float | None = None,
+    **_: Any,
+) -> Backend:
+    """Return the store in a PostgreSQL database, with its schema brought up to date.
+
+    `timeout_s` (or `busy_timeout_s`, as stores of any kind call it) bounds each statement that
+    writes, each wait for a lock and each attempt to connect. With durability `full` a write returns
+    when the server has it on disk; `normal` may lose the last moments if the server crashes,
+    and never breaks a chain.
+
+    Raises:
+        StorageError: The database cannot be used, or is newer than this code.
+    """
+    if durability not in {"full", "normal"}:
+        raise InputError(f"durability is `full` or `normal`, not `{durability}`")
+    connections = Connections(url, durability=durability, timeout_s=busy_timeout_s or timeout_s)
+    try:
+        with connections.write() as connection:
+            migrate(connection, connections.place)
+    except BaseException:
+        connections.close()
+        raise
+    return PostgresBackend(connections, durability)

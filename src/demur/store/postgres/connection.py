@@ -1,0 +1,224 @@
+"""Connections to PostgreSQL: one for writes, a few for reads, both back after the server was away.
+
+Every error of the database leaves here as a `StorageError`. Addresses can hold passwords,
+so messages name the host and the database and never quote an address.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
+from typing import Any, Literal
+from weakref import WeakSet
+
+import psycopg
+from psycopg.adapt import Buffer, Loader
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import ProgramLimitExceeded
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool
+
+from demur.store.backend import StorageError, UnavailableError
+
+__all__ = ["Connection", "Connections", "Durability"]
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Durability = Literal["full", "normal"]
+
+_READERS = 4
+# What is wrong with a row; anything else is wrong with the database.
+_ABOUT_A_ROW = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    ProgramLimitExceeded,
+    OverflowError,
+    UnicodeError,
+)
+# A server whose default is `off` would break the promise of `full`; stricter defaults stay.
+_SETTLE = """
+    SELECT set_config('timezone', 'UTC', false),
+           set_config('default_transaction_isolation', 'read committed', false),
+           set_config('lock_timeout', %(limit)s, false),
+           set_config('idle_in_transaction_session_timeout', %(limit)s, false),
+           CASE WHEN %(writes)s THEN set_config('statement_timeout', %(limit)s, false) END,
+           CASE WHEN %(lazy)s THEN set_config('synchronous_commit', 'off', false)
+                WHEN current_setting('synchronous_commit') = 'off'
+                THEN set_config('synchronous_commit', 'on', false) END
+"""
+
+
+class _Bytes(Loader):
+    """Gives JSON as it is stored: the chain covers these bytes."""
+
+    def load(self, data: Buffer) -> bytes:
+        return bytes(data)
+
+
+class Connections:
+    """The connections of one store. `place` names the database without its password.
+
+    A connection does not survive a fork: the child leaves the parent's alone and opens its own.
+    """
+
+    def __init__(self, url: str, *, durability: Durability, timeout_s: float) -> None:
+        given = _read_address(url)
+        self.place = f"{given.get('host', 'localhost')}/{given.get('dbname', '')}"
+        self._lazy = durability == "normal"
+        self._timeout_s = timeout_s
+        self._address = make_conninfo(url, **_defaults(given, timeout_s))
+        self._closed = False
+        self._start_afresh()
+        _LIVE.add(self)
+
+    def _start_afresh(self) -> None:
+        self._writing = Lock()
+        self._writer: Connection | None = None
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            self._address,
+            min_size=0,
+            max_size=_READERS,
+            timeout=self._timeout_s,
+            reconnect_timeout=self._timeout_s,
+            kwargs={"autocommit": True},
+            configure=partial(self._settle, writes=False),
+            check=_check,
+            open=False,
+        )
+
+    def after_fork(self) -> None:
+        """Leave what belongs to the parent alone; only for a child that was just forked."""
+        _INHERITED.append((self._writer, self._pool))
+        self._start_afresh()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._closed = True
+        with self._writing:
+            self._drop_writer()
+        self._pool.close()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Lend a connection for reading."""
+        self._check_open()
+        with self._translated():
+            self._pool.open()
+            with self._pool.connection() as connection:
+                yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Lend the connection for writing to one thread at a time."""
+        with self._writing, self._translated():
+            self._check_open()
+            try:
+                yield self._living_writer()
+            finally:
+                # An error can leave a transaction half ended; nobody shall go on inside it.
+                if self._writer is not None and not _is_idle(self._writer):
+                    self._drop_writer()
+
+    def _living_writer(self) -> Connection:
+        if self._writer is not None and not _lives(self._writer):
+            self._drop_writer()
+        if self._writer is None:
+            writer = psycopg.connect(self._address, autocommit=True)
+            try:
+                self._settle(writer, writes=True)
+            except BaseException:
+                writer.close()
+                raise
+            self._writer = writer
+        return self._writer
+
+    def _drop_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def _settle(self, connection: Connection, *, writes: bool) -> None:
+        connection.adapters.register_loader("json", _Bytes)
+        limit = str(round(self._timeout_s * 1000))
+        connection.execute(_SETTLE, {"limit": limit, "lazy": self._lazy, "writes": writes})
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageError("the store is closed", where=self.place)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except _ABOUT_A_ROW as error:
+            raise StorageError(
+                f"the database refused this: {_first_line(error)}", where=self.place
+            ) from error
+        except psycopg.Error as error:
+            raise UnavailableError(
+                f"the database cannot be used: {_first_line(error)}", where=self.place
+            ) from error
+
+
+def _read_address(url: str) -> dict[str, Any]:
+    try:
+        return conninfo_to_dict(url)
+    except psycopg.Error:
+        # The database's own message quotes the address, and with it the password.
+        raise StorageError(
+            "the address of the store is no PostgreSQL address",
+            help="write it like `postgresql://user@host:5432/database`",
+        ) from None
+
+
+def _defaults(given: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """Return what the address leaves open; a host that vanished must not hold a caller for ever."""
+    seconds = max(2, round(timeout_s))
+    wanted = {
+        "application_name": "demur",
+        "client_encoding": "UTF8",
+        "connect_timeout": seconds,
+        "keepalives_idle": seconds,
+        "keepalives_interval": 1 + seconds // 3,
+        "keepalives_count": 3,
+        "tcp_user_timeout": seconds * 1000,
+    }
+    return {name: value for name, value in wanted.items() if name not in given}
+
+
+def _lives(connection: Connection) -> bool:
+    """Whether an idle connection still has a server; costs no round trip."""
+    try:
+        _check(connection)
+    except psycopg.Error:
+        return False
+    return True
+
+
+def _is_idle(connection: Connection) -> bool:
+    return connection.info.transaction_status is TransactionStatus.IDLE
+
+
+def _check(connection: Connection) -> None:
+    # A server that went away has said goodbye: the first look reads that, the second finds
+    # the end.
+    connection.pgconn.consume_input()
+    connection.pgconn.consume_input()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+_LIVE: "WeakSet[Connections]" = WeakSet()
+# The parent's connections in a child: kept, because even closing them would be heard.
+_INHERITED: list[tuple[Connection | None, ConnectionPool[Connection]]] = []
+
+
+def _after_fork() -> None:
+    for connections in list(_LIVE):
+        connections.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

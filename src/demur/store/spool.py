@@ -1,0 +1,118 @@
+"""The spool: decisions that could not be stored, one canonical line each.
+
+A line holds the whole record, and the refusal line that alerts look for, so nothing is
+lost and the loss of the store is seen even where only logs are read.
+"""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from demur.codes.line import format_refusal
+from demur.codes.reason_code import ReasonCode
+from demur.model.record import DecisionRecord
+from demur.store.backend import StorageError, UnavailableError
+
+__all__ = ["Spool", "Spooled"]
+
+_OWNER_ONLY = 0o600
+
+
+_NOTHING = msgspec.Raw(b"null")
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One line. Both halves stay the bytes they are, because digests cover them."""
+
+    line: str
+    record: msgspec.Raw
+    sealed: msgspec.Raw = _NOTHING
+
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_line = msgspec.json.Decoder(_Line).decode
+_record = msgspec.json.Decoder(DecisionRecord).decode
+
+
+class Spooled(NamedTuple):
+    """What a spool holds; `unreadable` are the numbers of lines that a crash cut short."""
+
+    records: tuple[DecisionRecord, ...]
+    unreadable: tuple[int, ...]
+
+
+class Spool:
+    """The file at `path`; made with the first decision, readable by its owner alone."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def add(self, record: DecisionRecord) -> str:
+        """Append a record durably, and return its refusal line.
+
+        Raises:
+            StorageError: The file cannot be written either.
+        """
+        line = format_refusal(ReasonCode.STORAGE_UNAVAILABLE, f"decision {record.decision_id}")
+        sealed = _NOTHING if record.sealed is None else msgspec.Raw(record.sealed)
+        held = _Line(line=line, record=msgspec.Raw(record.open_bytes()), sealed=sealed)
+        try:
+            self._append(_encode(held) + b"\n")
+        except OSError as error:
+            problem = f"the spool cannot be written: {error.strerror or error}"
+            raise UnavailableError(problem, where=str(self.path)) from error
+        return line
+
+    def read(self) -> Spooled:
+        """Return everything in the spool, oldest first; nothing if there is no file.
+
+        Raises:
+            StorageError: The file cannot be read.
+        """
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return Spooled((), ())
+        except OSError as error:
+            problem = f"the spool cannot be read: {error.strerror or error}"
+            raise StorageError(problem, where=str(self.path)) from error
+        records, unreadable = [], []
+        for number, text in enumerate(lines, start=1):
+            try:
+                records.append(_read(text))
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                unreadable.append(number)
+        return Spooled(tuple(records), tuple(unreadable))
+
+    def _append(self, line: bytes) -> None:
+        new = not self.path.exists()
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _OWNER_ONLY)
+        try:
+            size = os.fstat(file).st_size
+            # A line that a crash cut short must not swallow the next one.
+            torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+            written = b"\n" + line if torn else line
+            if os.write(file, written) != len(written):
+                raise OSError(0, "only part of the line was written")
+            os.fsync(file)
+        finally:
+            os.close(file)
+        if new:
+            _sync_folder(self.path.parent)
+
+
+def _read(text: bytes) -> DecisionRecord:
+    held = _line(text)
+    sealed = None if bytes(held.sealed) == b"null" else bytes(held.sealed)
+    return msgspec.structs.replace(_record(held.record), sealed=sealed)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new file's name durable, too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

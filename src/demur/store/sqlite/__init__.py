@@ -1,0 +1,1 @@
+"""Decision records in SQLite: the embedded default."""

@@ -1,0 +1,261 @@
+"""Connections to one SQLite file: one that writes, and as many that read as read at once.
+
+A connection does not survive a fork: the child leaves the parent's alone, unclosed,
+and opens its own.
+"""
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from weakref import WeakSet
+
+from demur.store.backend import StorageError, UnavailableError
+from demur.store.migrate import migrations, pending
+
+__all__ = ["DATABASE_ERRORS", "MEMORY", "Connections", "storage_error"]
+
+MEMORY = ":memory:"
+DATABASE_ERRORS = (sqlite3.Error, UnicodeError, OverflowError)
+
+_STEPS = migrations("sqlite")
+# Errors that speak of one row; all others say that the database cannot be used.
+_OF_A_ROW = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
+_HELP = {
+    "SQLITE_BUSY": "another process has been writing for too long; `busy_timeout_s` sets the wait",
+    "SQLITE_FULL": "make room on the disk; what was stored stays",
+    "SQLITE_READONLY": "the file and its folder have to be writable",
+    "SQLITE_CANTOPEN": "the folder has to exist and to be writable",
+    "SQLITE_NOTADB": "name another file; this one is no SQLite database",
+}
+# A commit writes whole pages to the log, and a record touches many: small ones cost less.
+_PAGE_BYTES = 2048
+_LOG_BYTES = 16 * 2**20
+_PRAGMAS = (
+    "foreign_keys = ON",
+    # What is erased or retired has to be gone from the file too.
+    "secure_delete = ON",
+    "cache_size = -32768",
+    # Fewer, larger moves from the log to the file: each of them waits for the disk.
+    f"wal_autocheckpoint = {_LOG_BYTES // _PAGE_BYTES}",
+)
+_PAUSE_S = 0.01
+_LOG_WAIT_MS = 1000
+
+
+def storage_error(error: Exception, where: str) -> StorageError:
+    """Return what an error of the database means for a caller."""
+    if not isinstance(error, sqlite3.Error) or isinstance(error, _OF_A_ROW):
+        return StorageError(f"the database refused this: {error}", where=where)
+    name = getattr(error, "sqlite_errorname", "")
+    help_ = next((text for start, text in _HELP.items() if name.startswith(start)), None)
+    return UnavailableError(f"the database cannot be used: {error}", where=where, help=help_)
+
+
+class Connections:
+    """All connections to the database at `path`.
+
+    Raises:
+        StorageError: It cannot be opened, or is newer than this code.
+    """
+
+    def __init__(self, path: str, *, synchronous: str, busy_timeout_s: float) -> None:
+        self.path = path
+        self.synchronous = synchronous
+        self._busy_timeout_s = busy_timeout_s
+        self._closed = False
+        self._writer: sqlite3.Connection | None = None
+        self._free: list[sqlite3.Connection] = []
+        self.lock = threading.RLock()
+        self.writer()
+        _LIVE.add(self)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether there is no file, and so only one connection for everything."""
+        return self.path == MEMORY
+
+    def writer(self) -> sqlite3.Connection:
+        """Return the connection that writes; only for whoever holds `lock`."""
+        if self._writer is None:
+            self._check_open()
+            with self._translated():
+                self._writer = self._open_writer()
+        return self._writer
+
+    def drop_writer(self) -> None:
+        """Give up a connection that is stuck in a transaction; the next use opens another."""
+        connection, self._writer = self._writer, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    @contextmanager
+    def reader(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection to read with."""
+        self._check_open()
+        with self._translated():
+            if self.in_memory:
+                with self.lock:
+                    yield self.writer()
+            else:
+                with self._borrowed() as connection:
+                    yield connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DATABASE_ERRORS as error:
+            raise storage_error(error, self.path) from error
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = self._free.pop()
+        except IndexError:
+            connection = self._connect()
+            connection.execute("PRAGMA query_only = ON")
+        try:
+            yield connection
+        finally:
+            # Checked after handing it back, so that none slips past a `close` in between.
+            self._free.append(connection)
+            if self._closed:
+                self._close_free()
+
+    def empty_log(self) -> None:
+        """Move the log into the file now, as far as readers let it: it may hold erased data."""
+        with self.lock, self._translated():
+            writer = self.writer()
+            writer.execute(f"PRAGMA busy_timeout = {_LOG_WAIT_MS}")
+            try:
+                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                writer.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}")
+
+    def close(self) -> None:
+        """Close them all; one that is lent is closed when it comes back."""
+        with self.lock:
+            self._closed = True
+            # Readers first: the last one to close a database tidies its log away.
+            self._close_free()
+            self.drop_writer()
+
+    def _close_free(self) -> None:
+        while self._free:
+            with suppress(IndexError):
+                self._free.pop().close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageError("the store is closed", where=self.path)
+
+    # -- opening ---------------------------------------------------------------------------
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path,
+            timeout=self._busy_timeout_s,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        # Bytes that are no text are for an audit to find, not for a reader to fail on.
+        connection.text_factory = _text
+        return connection
+
+    def _open_writer(self) -> sqlite3.Connection:
+        connection = self._connect()
+        try:
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            if not self.in_memory:
+                self._switch_to_log(connection)
+            connection.execute(f"PRAGMA synchronous = {self.synchronous}")
+            for pragma in _PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+            self._migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _switch_to_log(self, connection: sqlite3.Connection) -> None:
+        """Turn on write-ahead logging, however many processes do the same at this moment."""
+        # SQLite does not wait by itself here: two that wait for each other would never end.
+        until = time.monotonic() + self._busy_timeout_s
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() >= until:
+                    raise
+                time.sleep(_PAUSE_S)
+            else:
+                return
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        if not pending(_STEPS, _version(connection), self.path):
+            return
+        connection.execute("BEGIN EXCLUSIVE")
+        try:
+            # Asked again: another process may have done it while this one waited.
+            for step in pending(_STEPS, _version(connection), self.path):
+                for statement in _statements(step.sql):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {step.version}")
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+    # -- forking ---------------------------------------------------------------------------
+
+    def _start_afresh(self) -> None:
+        self.lock = threading.RLock()
+        if self.in_memory:
+            return
+        _INHERITED.extend(self._free)
+        if self._writer is not None:
+            _INHERITED.append(self._writer)
+        self._free = []
+        self._writer = None
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return str(getattr(error, "sqlite_errorname", "")).startswith("SQLITE_BUSY")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script; a trigger is one, whatever it holds."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+_LIVE: WeakSet[Connections] = WeakSet()
+# The parent's connections in a child: kept, because even closing them would touch the file.
+_INHERITED: list[sqlite3.Connection] = []
+
+
+def _after_fork() -> None:
+    for connections in list(_LIVE):
+        connections._start_afresh()  # noqa: SLF001 - this module's own class
+
+
+# Windows has neither forks nor this.
+getattr(os, "register_at_fork", dict)(after_in_child=_after_fork)

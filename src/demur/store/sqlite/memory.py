@@ -1,0 +1,98 @@
+"""What a SQLite store remembers beside records: snapshots, experiences, labels, checkpoints."""
+# ruff: noqa: S608 - statements are put together from names of our own; values are bound
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from demur.store.rows import Checkpoint, Experience, Label, Snapshot
+from demur.store.sqlite.connections import Connections
+from demur.store.sqlite.transaction import SqliteTransaction
+
+__all__ = ["NEXT_VERSION", "SqliteMemory"]
+
+NEXT_VERSION = """
+    INSERT INTO memory_versions (tenant, version) VALUES (?, 1)
+    ON CONFLICT (tenant) DO UPDATE SET version = version + 1
+"""
+
+
+def _insert(verb: str, table: str, columns: Sequence[str]) -> str:
+    marks = ", ".join("?" * len(columns))
+    return f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+
+
+_SAVE_SNAPSHOT = _insert("INSERT OR IGNORE", "snapshots", Snapshot._fields)
+_SAVE_EXPERIENCE = _insert("INSERT OR REPLACE", "experiences", Experience._fields)
+_SAVE_LABEL = _insert("INSERT", "labels", Label._fields)
+_PLACE = ("tenant", "seq", "record_hash", "created_at")
+_SAVE_CHECKPOINT = _insert("INSERT OR IGNORE", "checkpoints", _PLACE)
+_EXPERIENCES = f"SELECT {', '.join(Experience._fields)} FROM experiences"
+_LABELS = f"SELECT {', '.join(Label._fields)} FROM labels"
+
+
+class SqliteMemory:
+    """The part of the store that remembers."""
+
+    _connections: Connections
+
+    def save_checkpoints(self, checkpoints: Collection[Checkpoint]) -> None:
+        """Keep where chains ended."""
+        rows = [(*checkpoint.head, checkpoint.created_at) for checkpoint in checkpoints]
+        with SqliteTransaction(self._connections) as write:
+            write.cursor.executemany(_SAVE_CHECKPOINT, rows)
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a text under its digest; the same one is kept once."""
+        with SqliteTransaction(self._connections) as write:
+            write.cursor.execute(_SAVE_SNAPSHOT, snapshot)
+
+    def snapshot(self, digest: str) -> Snapshot | None:
+        """Return the text under a digest."""
+        rows = self._read("SELECT digest, kind, text FROM snapshots WHERE digest = ?", digest)
+        return Snapshot(*rows[0]) if rows else None
+
+    def add_experience(self, experience: Experience, label: Label) -> None:
+        """Remember an outcome, together with the label that it comes from."""
+        with SqliteTransaction(self._connections) as write:
+            write.cursor.execute(_SAVE_EXPERIENCE, experience)
+            write.cursor.execute(_SAVE_LABEL, label)
+            write.cursor.execute(NEXT_VERSION, (experience.tenant,))
+
+    def experiences(self, tenant: str, now: str) -> list[Experience]:
+        """Return what a tenant remembers and has not expired, by memory id."""
+        alive = "tenant = ? AND (expires_at IS NULL OR expires_at > ?)"
+        rows = self._read(f"{_EXPERIENCES} WHERE {alive} ORDER BY memory_id", tenant, now)
+        return [Experience(*row) for row in rows]
+
+    def memory_version(self, tenant: str) -> int:
+        """Return a number that changes whenever a tenant's experiences do."""
+        rows = self._read("SELECT version FROM memory_versions WHERE tenant = ?", tenant)
+        return int(rows[0][0]) if rows else 0
+
+    def forget(self, tenant: str, memory_ids: Collection[str] | None, before: str | None) -> int:
+        """Delete experiences by id, or those that expired before a time; return how many."""
+        query = "DELETE FROM experiences WHERE tenant = ? AND"
+        gone = 0
+        with SqliteTransaction(self._connections) as write:
+            for memory_id in memory_ids or ():
+                found = write.cursor.execute(f"{query} memory_id = ?", (tenant, memory_id))
+                gone += found.rowcount
+            if before is not None:
+                gone += write.cursor.execute(f"{query} expires_at < ?", (tenant, before)).rowcount
+            if gone:
+                write.cursor.execute(NEXT_VERSION, (tenant,))
+        return gone
+
+    def add_label(self, label: Label) -> None:
+        """Keep a label."""
+        with SqliteTransaction(self._connections) as write:
+            write.cursor.execute(_SAVE_LABEL, label)
+
+    def labels(self, decision_id: str) -> list[Label]:
+        """Return the labels of a decision, oldest first."""
+        query = f"{_LABELS} WHERE decision_id = ? ORDER BY created_at, label_id"
+        return [Label(*row) for row in self._read(query, decision_id)]
+
+    def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._connections.reader() as connection:
+            return connection.execute(query, values).fetchall()

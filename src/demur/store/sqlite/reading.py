@@ -1,0 +1,173 @@
+"""Reads decision records and their chains from SQLite.
+
+Whatever can be long is read in pages, so a slow consumer holds neither memory nor a
+connection, and never keeps the log from being moved into the file.
+"""
+# ruff: noqa: S608 - statements are put together from names of our own; values are bound
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from demur.store.backend import Filter
+from demur.store.chain import genesis
+from demur.store.rows import Checkpoint, Head, LinkedRow, RecordRow, UnlinkedRow
+from demur.store.sqlite.connections import Connections
+
+__all__ = ["SqliteReading"]
+
+_PAGE = 100
+_BEYOND = "\U0010ffff"
+_LARGEST = 2**63 - 1
+_LINK = "seq, previous_hash, record_hash, confirmed"
+_HALVES = "CAST(record AS BLOB), CAST(sealed AS BLOB)"
+_ROW = f"decision_id, tenant, {_HALVES}, {_LINK}"
+_WIDTH = len(UnlinkedRow._fields)
+_COLUMNS = ", ".join(UnlinkedRow._fields[:-2])
+_FROM = "FROM decision_records"
+# Jumps from one tenant to the next instead of reading every record.
+_TENANTS = f"""
+    WITH RECURSIVE found(tenant) AS (
+        SELECT MIN(tenant) {_FROM}
+        UNION ALL SELECT (SELECT MIN(tenant) {_FROM} WHERE tenant > found.tenant)
+        FROM found WHERE found.tenant IS NOT NULL
+    )
+    SELECT tenant FROM found WHERE tenant IS NOT NULL UNION SELECT tenant FROM chain_heads
+"""
+_codes = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class SqliteReading:
+    """The part of the store that reads records."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def get(self, decision_id: str) -> RecordRow | None:
+        """Return one record."""
+        return self._one(f"SELECT {_ROW} {_FROM} WHERE decision_id = ?", decision_id)
+
+    def by_request(self, tenant: str, request_id: str) -> RecordRow | None:
+        """Return the record of a request id."""
+        query = f"SELECT {_ROW} {_FROM} WHERE tenant = ? AND request_id = ?"
+        return self._one(query, tenant, request_id)
+
+    def family(self, tenant: str, root_id: str) -> list[RecordRow]:
+        """Return the record with that id and all that continue it, in the order of the chain."""
+        part = f"SELECT {_ROW} {_FROM} WHERE +tenant = ? AND"
+        query = f"{part} decision_id = ? UNION {part} root_id = ? ORDER BY seq"
+        return [_record_row(row) for row in self._all(query, tenant, root_id, tenant, root_id)]
+
+    def ids(self, prefix: str, limit: int) -> list[str]:
+        """Return the first decision ids that begin with `prefix`, at most `limit`."""
+        query = f"SELECT decision_id {_FROM} WHERE decision_id >= ? AND decision_id < ?"
+        ordered = f"{query} ORDER BY decision_id LIMIT ?"
+        return [row[0] for row in self._all(ordered, prefix, prefix + _BEYOND, limit)]
+
+    def scan(self, wanted: Filter, *, newest_first: bool = False) -> Iterator[RecordRow]:
+        """Yield records in the order of time, in bounded memory."""
+        conditions, values = _conditions(wanted)
+        # One tenant's records have an index by time; all tenants' have their ids, which
+        # grow with time.
+        keys = ["created_at", "decision_id"] if wanted.tenant is not None else ["decision_id"]
+        order, sign = ("DESC", "<") if newest_first else ("ASC", ">")
+        after = f"({', '.join(keys)}) {sign} ({', '.join('?' * len(keys))})"
+        tail = f"ORDER BY {', '.join(f'{key} {order}' for key in keys)} LIMIT {_PAGE}"
+        place: tuple[Any, ...] = ()
+        while True:
+            where = " AND ".join([*conditions, after] if place else conditions) or "1"
+            query = f"SELECT {', '.join(keys)}, {_ROW} {_FROM} WHERE {where} {tail}"
+            rows = self._all(query, *values, *place)
+            yield from (_record_row(row[len(keys) :]) for row in rows)
+            if len(rows) < _PAGE:
+                return
+            place = rows[-1][: len(keys)]
+
+    def chain(self, tenant: str, first: int, last: int | None) -> Iterator[RecordRow]:
+        """Yield a tenant's records from seq `first` to `last`, in order, in bounded memory."""
+        return map(_record_row, self._pages(_ROW, tenant, first, last, seq_at=4))
+
+    def linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
+        """Yield what `chain` does with all columns, for an audit that compares them."""
+        wanted = f"{_COLUMNS}, {_HALVES}, {_LINK}"
+        pages = self._pages(wanted, tenant, first, last, seq_at=_WIDTH)
+        return map(_linked_row, pages)
+
+    def _pages(
+        self, wanted: str, tenant: str, first: int, last: int | None, *, seq_at: int
+    ) -> Iterator[tuple[Any, ...]]:
+        query = f"SELECT {wanted} {_FROM} WHERE tenant = ? AND seq BETWEEN ? AND ? ORDER BY seq"
+        # Bounded even if nobody asks: a place that is no number sorts after all numbers.
+        bound = _LARGEST if last is None else last
+        while True:
+            rows = self._all(f"{query} LIMIT {_PAGE}", tenant, first, bound)
+            yield from rows
+            if len(rows) < _PAGE:
+                return
+            first = rows[-1][seq_at] + 1
+
+    def all_heads(self) -> list[Head]:
+        """Return the head of every tenant, by name."""
+        query = "SELECT tenant, seq, record_hash FROM chain_heads ORDER BY tenant"
+        return [Head(*row) for row in self._all(query)]
+
+    def tenants(self) -> list[str]:
+        """Return every tenant that has a head or a record, by name."""
+        return [row[0] for row in self._all(_TENANTS)]
+
+    def anchor(self, tenant: str) -> Head:
+        """Return the head that the oldest kept record follows: genesis if none was retired."""
+        query = "SELECT tenant, seq, record_hash FROM chain_anchors WHERE tenant = ?"
+        rows = self._all(query, tenant)
+        return Head(*rows[0]) if rows else genesis(tenant)
+
+    def checkpoints(self, tenant: str) -> list[Checkpoint]:
+        """Return a tenant's checkpoints, oldest first."""
+        query = "SELECT created_at, tenant, seq, record_hash FROM checkpoints WHERE tenant = ?"
+        rows = self._all(f"{query} ORDER BY seq, created_at", tenant)
+        return [Checkpoint(row[0], Head(*row[1:])) for row in rows]
+
+    def _one(self, query: str, *values: object) -> RecordRow | None:
+        rows = self._all(query, *values)
+        return _record_row(rows[0]) if rows else None
+
+    def _all(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._connections.reader() as connection:
+            return connection.execute(query, values).fetchall()
+
+
+def _conditions(wanted: Filter) -> tuple[list[str], list[str]]:
+    """Return the conditions of a filter and their values."""
+    # A subject has few records among a tenant's many, whatever the planner thinks.
+    tenant = "tenant = ?" if wanted.subject is None else "+tenant = ?"
+    tests = {
+        tenant: wanted.tenant,
+        "verdict = ?": wanted.verdict,
+        "action_type = ?": wanted.action_type,
+        "subject = ?": wanted.subject,
+        "created_at >= ?": wanted.since,
+        "created_at < ?": wanted.until,
+        "EXISTS (SELECT 1 FROM json_each(reason_codes) WHERE value = ?)": wanted.reason_code,
+    }
+    asked = {test: value for test, value in tests.items() if value is not None}
+    return list(asked), list(asked.values())
+
+
+def _record_row(row: Sequence[Any]) -> RecordRow:
+    return RecordRow._make((*row[:7], bool(row[7])))
+
+
+def _linked_row(row: Sequence[Any]) -> LinkedRow:
+    *columns, codes, policy, registry, record, sealed = row[:_WIDTH]
+    seq, previous, own_hash, confirmed = row[_WIDTH:]
+    unlinked = UnlinkedRow._make((*columns, _code_list(codes), policy, registry, record, sealed))
+    return LinkedRow(unlinked, seq, previous, own_hash, bool(confirmed))
+
+
+def _code_list(text: str) -> tuple[str, ...]:
+    """Return the codes in a column; what is no list of codes stands for itself."""
+    try:
+        return _codes(text)
+    except (msgspec.MsgspecError, UnicodeError):
+        return (text,)

@@ -1,0 +1,129 @@
+"""One write to SQLite: all of it or nothing, under the database's write lock."""
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from demur.store.chain import genesis
+from demur.store.rows import Head, UnlinkedRow
+from demur.store.sqlite.connections import DATABASE_ERRORS, Connections, storage_error
+
+__all__ = ["SqliteTransaction"]
+
+_HEAD = "SELECT seq, record_hash FROM chain_heads WHERE tenant = ?"
+_EXISTING = "SELECT decision_id FROM decision_records WHERE tenant = ? AND request_id = ?"
+_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
+_INSERT = (
+    f"INSERT INTO decision_records ({', '.join(_COLUMNS)}) "  # noqa: S608 - names of our own
+    f"VALUES ({', '.join('?' * len(_COLUMNS))})"
+)
+_SET_HEAD = (
+    "INSERT INTO chain_heads (tenant, seq, record_hash) VALUES (?, ?, ?) ON CONFLICT (tenant) "
+    "DO UPDATE SET seq = excluded.seq, record_hash = excluded.record_hash"
+)
+_MARK = "UPDATE decision_records SET confirmed = 0 WHERE decision_id = ?"
+_json = msgspec.json.Encoder().encode
+
+
+class SqliteTransaction:
+    """Begins when entered; commits when left, or rolls back if an error leaves it."""
+
+    __slots__ = ("_connections", "cursor")
+
+    cursor: sqlite3.Cursor
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def __enter__(self) -> Self:
+        self._connections.lock.acquire()
+        try:
+            self.cursor = self._connections.writer().cursor()
+            # The write lock at once: a reader that became a writer could be refused halfway.
+            self.cursor.execute("BEGIN IMMEDIATE")
+        except BaseException as error:
+            self._connections.lock.release()
+            if isinstance(error, DATABASE_ERRORS):
+                raise storage_error(error, self._connections.path) from error
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self._commit()
+            else:
+                self._roll_back()
+        finally:
+            self._connections.lock.release()
+        if isinstance(error, DATABASE_ERRORS):
+            raise storage_error(error, self._connections.path) from error
+
+    def _commit(self) -> None:
+        try:
+            self.cursor.execute("COMMIT")
+        except BaseException as error:
+            self._roll_back()
+            if isinstance(error, DATABASE_ERRORS):
+                raise storage_error(error, self._connections.path) from error
+            raise
+
+    def _roll_back(self) -> None:
+        try:
+            # Some errors, such as a full disk, have rolled back already.
+            if self.cursor.connection.in_transaction:
+                self.cursor.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._connections.drop_writer()
+
+    # -- the protocol ----------------------------------------------------------------------
+
+    def heads(self, tenants: Collection[str]) -> dict[str, Head]:
+        """Return the locked head of each tenant; a new tenant's is its genesis."""
+        heads = {}
+        for tenant in tenants:
+            found = self.cursor.execute(_HEAD, (tenant,)).fetchone()
+            heads[tenant] = Head(tenant, *found) if found else genesis(tenant)
+        return heads
+
+    def existing(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the decision id of each (tenant, request_id) that is stored already."""
+        found = ((key, self.cursor.execute(_EXISTING, key).fetchone()) for key in keys)
+        return {key: row[0] for key, row in found if row}
+
+    def insert(self, rows: Sequence[tuple[UnlinkedRow, Head, str]]) -> None:
+        """Store rows, each with the head that its link follows and its own hash."""
+        self.cursor.executemany(_INSERT, [_values(*row) for row in rows])
+
+    def set_heads(self, heads: Collection[Head]) -> None:
+        """Move the heads."""
+        for head in heads:
+            self.cursor.execute(_SET_HEAD, head)
+
+    def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
+        """Mark rows whose callers were told that storing them was not confirmed."""
+        for decision_id in decision_ids:
+            self.cursor.execute(_MARK, (decision_id,))
+
+
+def _values(row: UnlinkedRow, head: Head, own_hash: str) -> tuple[object, ...]:
+    sealed = None if row.sealed is None else row.sealed.decode()
+    return (
+        *row[:12],
+        _json(row.reason_codes).decode(),
+        row.policy_digest,
+        row.registry_digest,
+        row.record.decode(),
+        sealed,
+        head.seq + 1,
+        head.hash,
+        own_hash,
+    )

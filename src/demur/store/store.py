@@ -1,0 +1,293 @@
+"""The store: decision records, durable before a caller hears of them."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from demur.errors import InputError
+from demur.model.record import ChainLink, DecisionRecord
+from demur.store.backend import Backend, Filter, StorageError, UnavailableError
+from demur.store.batch import Place, store_batch
+from demur.store.columns import record_of, row_of
+from demur.store.committer import Committer, Entry
+from demur.store.rows import (
+    Checkpoint,
+    Experience,
+    Head,
+    Label,
+    RecordRow,
+    Snapshot,
+    UnlinkedRow,
+)
+
+__all__ = ["Store", "Stored"]
+
+_Rows = tuple[UnlinkedRow, ...]
+_Places = list[Place]
+_replace = msgspec.structs.replace
+_EVERYTHING = Filter()
+_MOST_UNCONFIRMED = 10_000
+
+
+class Stored(NamedTuple):
+    """A stored record with its place in the chain.
+
+    `duplicate` says that its request id was stored before: then this is the first record,
+    and the caller judges whether it asked for the same.
+    """
+
+    record: DecisionRecord
+    duplicate: bool = False
+
+
+class Store:
+    """Decision records in a database.
+
+    With `deadline_s`, storing that takes longer is answered with an error; if the record is
+    stored all the same, it is marked unconfirmed.
+    """
+
+    def __init__(self, backend: Backend, *, deadline_s: float | None = None) -> None:
+        self.backend = backend
+        self._deadline_s = deadline_s
+        self._saved: set[str] = set()
+        # During a long outage not every id can be kept in mind.
+        self._unconfirmed: deque[str] = deque(maxlen=_MOST_UNCONFIRMED)
+        self._committer: Committer[_Rows, _Places] = Committer(
+            self._commit, self._stored_late, deadline_s=deadline_s
+        )
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def put(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> Stored:
+        """Store a record durably, and the texts it refers to; return it with its place.
+
+        Raises:
+            StorageError: It is not stored, or this could not be confirmed in time.
+        """
+        self._save(snapshots)
+        [place] = self._committer.run((row_of(record),))
+        return self._stored(record, place)
+
+    def put_many(
+        self, records: Sequence[DecisionRecord], snapshots: Sequence[Snapshot] = ()
+    ) -> list[Stored]:
+        """Store records in one transaction: all of them or none.
+
+        Raises:
+            StorageError: None is stored, or this could not be confirmed in time.
+        """
+        self._save(snapshots)
+        places = self._committer.run(tuple(map(row_of, records)))
+        return [self._stored(record, at) for record, at in zip(records, places, strict=True)]
+
+    async def aput(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> Stored:
+        """Store a record as `put` does, without blocking the event loop.
+
+        Raises:
+            StorageError: It is not stored, or this could not be confirmed in time.
+        """
+        if any(snapshot.digest not in self._saved for snapshot in snapshots):
+            await asyncio.to_thread(self._save, snapshots)
+        [place] = await self._committed((row_of(record),))
+        if place.first is None:
+            return self._stored(record, place)
+        return await asyncio.to_thread(self._stored, record, place)
+
+    async def _committed(self, rows: _Rows) -> _Places:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        entry = self._committer.submit(rows, _waker(loop, done, self._stored_late))
+        try:
+            if self._deadline_s is None:
+                await done
+            else:
+                async with asyncio.timeout(self._deadline_s):
+                    await done
+        except TimeoutError:
+            if self._committer.abandon(entry):
+                raise UnavailableError("the decision could not be confirmed in time") from None
+        except asyncio.CancelledError:
+            if not self._committer.abandon(entry) and entry.error is None:
+                self._stored_late(rows, entry.outcome())
+            raise
+        return entry.outcome()
+
+    def _commit(self, batch: Sequence[_Rows]) -> list[_Places]:
+        """Store what came together, and mark what was stored for nobody."""
+        marks = [self._unconfirmed.popleft() for _ in range(len(self._unconfirmed))]
+        rows = [row for group in batch for row in group]
+        try:
+            places = iter(store_batch(self.backend, rows, marks))
+        except BaseException as error:
+            self._unconfirmed.extend(marks)
+            # Broken off at a moment nobody knows: what landed was confirmed to no one.
+            if isinstance(error, UnavailableError) or not isinstance(error, Exception):
+                self._unconfirmed.extend(row.decision_id for row in rows)
+            raise
+        return [list(islice(places, len(group))) for group in batch]
+
+    def _stored_late(self, rows: _Rows, places: _Places) -> None:
+        stored = zip(rows, places, strict=True)
+        self._unconfirmed.extend(row.decision_id for row, at in stored if at.first is None)
+
+    def _stored(self, record: DecisionRecord, place: Place) -> Stored:
+        if place.first is not None:
+            first = self.get(place.first)
+            if first is None:
+                raise StorageError("the first record of this request is gone", where=place.first)
+            return Stored(first, duplicate=True)
+        link = ChainLink(seq=place.previous.seq + 1, previous=place.previous.hash, hash=place.hash)
+        return Stored(_replace(record, chain=link))
+
+    def _save(self, snapshots: Sequence[Snapshot]) -> None:
+        for snapshot in snapshots:
+            if snapshot.digest not in self._saved:
+                self.backend.save_snapshot(snapshot)
+                self._saved.add(snapshot.digest)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def get(self, decision_id: str, tenant: str | None = None) -> DecisionRecord | None:
+        """Return a record, or None if there is none (of that tenant)."""
+        row = self.backend.get(decision_id)
+        return None if row is None or tenant not in {None, row.tenant} else record_of(row)
+
+    def resolve_id(self, prefix: str) -> str | None:
+        """Return the one decision id that begins with `prefix`, or None.
+
+        Raises:
+            InputError: Several do.
+        """
+        ids = self.backend.ids(prefix, 2)
+        if len(ids) > 1 and prefix not in ids:
+            raise InputError(f"several decisions begin with `{prefix}`", help="write more of it")
+        return ids[0] if ids else None
+
+    def by_request(self, tenant: str, request_id: str) -> DecisionRecord | None:
+        """Return the record of a request id."""
+        row = self.backend.by_request(tenant, request_id)
+        return None if row is None else record_of(row)
+
+    def family(self, tenant: str, root_id: str) -> list[DecisionRecord]:
+        """Return a record and all that continue it, in the order they were stored."""
+        return list(map(record_of, self.backend.family(tenant, root_id)))
+
+    def find(
+        self, wanted: Filter = _EVERYTHING, *, newest_first: bool = False, limit: int | None = None
+    ) -> Iterator[DecisionRecord]:
+        """Yield records that match, oldest first unless asked otherwise, in bounded memory."""
+        rows: Iterator[RecordRow] = self.backend.scan(wanted, newest_first=newest_first)
+        return map(record_of, islice(rows, limit))
+
+    def snapshot(self, digest: str) -> Snapshot | None:
+        """Return the policy or registry that records refer to by digest."""
+        return self.backend.snapshot(digest)
+
+    def heads(self) -> list[Head]:
+        """Return where each tenant's chain ends."""
+        return self.backend.all_heads()
+
+    def checkpoint(self, now: str) -> list[Head]:
+        """Keep where each chain ends now, for a later audit to compare; return the ends."""
+        heads = self.backend.all_heads()
+        self.backend.save_checkpoints([Checkpoint(now, head) for head in heads])
+        return heads
+
+    # -- memory ----------------------------------------------------------------------------
+
+    def add_experience(self, experience: Experience, label: Label) -> None:
+        """Remember an outcome, together with the label that it comes from."""
+        self.backend.add_experience(experience, label)
+
+    def experiences(self, tenant: str, now: str) -> list[Experience]:
+        """Return what a tenant remembers and has not expired, by memory id."""
+        return self.backend.experiences(tenant, now)
+
+    def memory_version(self, tenant: str) -> int:
+        """Return a number that changes whenever a tenant's experiences do."""
+        return self.backend.memory_version(tenant)
+
+    def forget(
+        self,
+        tenant: str,
+        memory_ids: Collection[str] | None = None,
+        before: str | None = None,
+    ) -> int:
+        """Delete experiences by id, or those that expired before a time; return how many."""
+        return self.backend.forget(tenant, memory_ids, before)
+
+    def add_label(self, label: Label) -> None:
+        """Keep what somebody said about a decision."""
+        self.backend.add_label(label)
+
+    def labels(self, decision_id: str) -> list[Label]:
+        """Return the labels of a decision, oldest first."""
+        return self.backend.labels(decision_id)
+
+    # -- letting go ------------------------------------------------------------------------
+
+    def erase(self, tenant: str, subject: str) -> int:
+        """Delete what is personal in a subject's records; the chain still holds."""
+        return self.backend.erase(tenant, subject)
+
+    def retire(self, tenant: str, before: str) -> int:
+        """Delete a tenant's oldest records up to a time; the rest of the chain still holds."""
+        return self.backend.retire(tenant, before)
+
+    # -- the store itself ------------------------------------------------------------------
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many rows of each kind there are."""
+        return self.backend.counts()
+
+    def info(self) -> Mapping[str, Any]:
+        """Return what a doctor asks: kind, place, schema version, durability."""
+        return {**self.backend.info(), "deadline_s": self._deadline_s}
+
+    def close(self) -> None:
+        """Finish what is being stored, and release everything."""
+        self._committer.close()
+        if self._unconfirmed:
+            with suppress(StorageError):
+                self._commit([])
+        self.backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _waker(
+    loop: asyncio.AbstractEventLoop,
+    done: asyncio.Future[None],
+    late: Callable[[_Rows, _Places], None],
+) -> Callable[[Entry[_Rows, _Places]], None]:
+    """Return what wakes a caller in its event loop, from the thread that stored its rows."""
+
+    def wake(entry: Entry[_Rows, _Places]) -> None:
+        try:
+            loop.call_soon_threadsafe(_finish, done)
+        except RuntimeError:  # its loop is closed: nobody is left to be told
+            if entry.error is None:
+                late(entry.item, entry.outcome())
+
+    return wake
+
+
+def _finish(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)

@@ -1,0 +1,76 @@
+"""Killed under load: every decision that was acknowledged is there, and the chain verifies."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from demur.store.opening import open_store
+from demur.store.verify import verify_chain
+
+WRITER = Path(__file__).with_name("writer.py")
+Writer = subprocess.Popen[str]
+
+
+def start(
+    url: Path | str, *, tenant: str = "acme", durability: str = "full", most: int = 0
+) -> Writer:
+    """Start a process that decides until it is killed, or `most` times."""
+    command = [sys.executable, str(WRITER), str(url), tenant, durability, str(most)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def finish(process: Writer) -> list[str]:
+    """Return the ids that a process acknowledged before it ended."""
+    assert process.stdout is not None
+    text = process.stdout.read()
+    process.stdout.close()
+    process.wait()
+    # A line that was cut off in the middle was not said.
+    return [line.split()[0] for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(3, id="short"), pytest.param(50, id="full", marks=pytest.mark.slow)]
+)
+def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path, rounds: int) -> None:
+    path = tmp_path / "demur.db"
+    acknowledged: list[str] = []
+    for number in range(rounds):
+        process = start(path)
+        time.sleep(0.05 + (number * 37 % 100) / 400)
+        process.send_signal(signal.SIGKILL)
+        acknowledged += finish(process)
+
+    with open_store(path) as store:
+        missing = [one for one in acknowledged if store.get(one) is None]
+        verification = verify_chain(store.backend)
+
+    assert len(acknowledged) >= rounds
+    assert missing == []
+    assert verification.holds, verification.breaks
+    assert verification.records >= len(acknowledged)
+
+
+@pytest.mark.parametrize(
+    "most", [pytest.param(50, id="short"), pytest.param(2000, id="full", marks=pytest.mark.slow)]
+)
+def test_four_processes_lose_nothing_and_refuse_nothing(tmp_path: Path, most: int) -> None:
+    path = tmp_path / "demur.db"
+    processes = [start(path, durability="normal", most=most) for _ in range(4)]
+    returned = [one for process in processes for one in finish(process)]
+
+    with open_store(path) as store:
+        stored = {record.decision_id for record in store.find()}
+        verification = verify_chain(store.backend)
+
+    assert "ABSTAIN" not in returned
+    assert len(returned) == 4 * most
+    assert stored == set(returned)
+    assert verification.holds, verification.breaks

@@ -1,0 +1,509 @@
+"""What every backend does, shown on each: a store must not change when its database does."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from store_records import decision_id, make_record, moment
+
+from demur.codes.vocabulary import Verdict
+from demur.store.backend import Backend, Filter, StorageError, UnavailableError
+from demur.store.batch import Place, store_batch
+from demur.store.chain import GENESIS, genesis
+from demur.store.columns import row_of
+from demur.store.postgres.backend import open_postgres
+from demur.store.rows import Checkpoint, Experience, Head, Label, Snapshot, UnlinkedRow
+from demur.store.sqlite.backend import SqliteBackend
+from demur.store.store import Store, Stored
+from demur.store.verify import Verification, verify_chain
+
+Opener = Callable[[], Backend]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    """Return the function that opens one and the same empty database."""
+    if request.param == "sqlite":
+        return lambda: SqliteBackend(str(tmp_path / "store.db"))
+    url = request.getfixturevalue("postgres_url")
+    return lambda: open_postgres(url, timeout_s=10)
+
+
+@pytest.fixture
+def backend(opener: Opener) -> Iterator[Backend]:
+    opened = opener()
+    yield opened
+    opened.close()
+
+
+def row(number: int, **fields: Any) -> UnlinkedRow:
+    return row_of(make_record(number, **fields))
+
+
+def rows(count: int, **fields: Any) -> list[UnlinkedRow]:
+    return [row(number, **fields) for number in range(1, count + 1)]
+
+
+def found(backend: Backend, *, newest_first: bool = False, **wanted: str) -> list[int]:
+    scanned = backend.scan(Filter(**wanted), newest_first=newest_first)
+    return [int(one.decision_id[3:]) for one in scanned]
+
+
+def experience(memory_id: str, **fields: Any) -> Experience:
+    made = Experience(
+        memory_id=memory_id,
+        tenant="acme",
+        decision_id=decision_id(1),
+        outcome="failure",
+        severity=3,
+        note="charged back",
+        action_type="refund",
+        projection="words.v1",
+        vector=b"\x00\x01\xff",
+        created_at=moment(1),
+        expires_at=None,
+    )
+    return made._replace(**fields)
+
+
+def label(number: int = 1, **fields: Any) -> Label:
+    made = Label(decision_id(1), "acme", moment(number), "outcome", "failure", "", "user:mary")
+    return made._replace(**fields)
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def test_what_was_stored_is_read_back_byte_for_byte(backend: Backend) -> None:
+    stored = row(1, sealed={"facts": {"note": 'a\x00b \u2028 \U0001f600 é \\ "'}})
+    [place] = store_batch(backend, [stored])
+    read = backend.get(stored.decision_id)
+
+    assert read is not None
+    assert (read.record, read.sealed) == (stored.record, stored.sealed)
+    assert rb"a\u0000b" in (read.sealed or b"")
+    assert (read.tenant, read.seq, read.previous, read.hash) == ("acme", 1, GENESIS, place.hash)
+    assert read.confirmed
+
+
+def test_an_audit_reads_every_column_as_it_was_written(backend: Backend) -> None:
+    written = [
+        row(1, request_id="r-1", root_id=decision_id(9), reason_codes=("B", "A", "A'{,}\"")),
+        row(2, amount=None, refusal_class=None, reason_codes=(), sealed={"requester": None}),
+    ]
+    places = store_batch(backend, written)
+
+    linked = list(backend.linked("acme", 1, None))
+    assert [one.row for one in linked] == written
+    assert [(one.seq, one.previous, one.hash, one.confirmed) for one in linked] == [
+        (place.previous.seq + 1, place.previous.hash, place.hash, True) for place in places
+    ]
+
+
+def test_each_tenant_has_a_chain_of_its_own(backend: Backend) -> None:
+    store_batch(backend, [row(1), row(2, tenant="zoo"), row(3), row(4, tenant="Über")])
+
+    assert [(head.tenant, head.seq) for head in backend.all_heads()] == [
+        ("acme", 2),
+        ("zoo", 1),
+        ("Über", 1),
+    ]
+    assert backend.tenants() == ["acme", "zoo", "Über"]
+    assert verify_chain(backend) == Verification(3, 4, 0, 0, ())
+
+
+def test_the_next_batch_goes_on_where_the_last_one_ended(opener: Opener) -> None:
+    for number in (1, 2, 3):
+        backend = opener()
+        store_batch(backend, [row(number)])
+        backend.close()
+    backend = opener()
+    seqs = [one.seq for one in backend.chain("acme", 1, None)]
+    backend.close()
+
+    assert seqs == [1, 2, 3]
+
+
+def test_a_request_id_is_stored_once_per_tenant(backend: Backend) -> None:
+    store_batch(backend, [row(1, request_id="r")])
+    again = [
+        row(2, request_id="r"),
+        row(3, request_id="r", tenant="zoo"),
+        row(4, request_id="s"),
+        row(5, request_id="s"),
+    ]
+    firsts = [place.first for place in store_batch(backend, again)]
+
+    assert firsts == [decision_id(1), None, None, decision_id(4)]
+    assert found(backend) == [1, 3, 4]
+    first = backend.by_request("acme", "r")
+    assert first is not None
+    assert first.decision_id == decision_id(1)
+    assert backend.by_request("zoo", "s") is None
+
+
+def test_a_new_tenant_begins_at_its_genesis(backend: Backend) -> None:
+    store_batch(backend, [row(1)])
+    with backend.transaction() as write:
+        heads = dict(write.heads(["new", "acme"]))
+
+    assert heads["new"] == genesis("new")
+    assert heads["acme"].seq == 1
+    # It was only looked at: it has no records and so no chain.
+    assert backend.tenants() == ["acme"]
+    assert backend.counts()["tenants"] == 1
+    assert [head.tenant for head in backend.all_heads()] == ["acme"]
+
+
+def test_an_error_rolls_the_whole_write_back(backend: Backend) -> None:
+    store_batch(backend, [row(1)])
+
+    def fail_half_way() -> None:
+        with backend.transaction() as write:
+            head = dict(write.heads(["acme"]))["acme"]
+            write.insert([(row(2), head, "sha256:x")])
+            write.set_heads([Head("acme", 2, "sha256:x")])
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+
+    assert found(backend) == [1]
+    assert backend.all_heads()[0].seq == 1
+    store_batch(backend, [row(3)])
+    assert found(backend) == [1, 3]
+
+
+@pytest.mark.parametrize("bad", [{"decision_id": decision_id(1)}, {"tenant": "\ud800"}])
+def test_a_row_that_cannot_be_stored_fails_with_its_batch_alone(
+    backend: Backend, bad: dict[str, str]
+) -> None:
+    store_batch(backend, [row(1)])
+    with pytest.raises(StorageError) as caught:
+        store_batch(backend, [row(2), row(3)._replace(**bad)])  # type: ignore[arg-type]
+
+    assert not isinstance(caught.value, UnavailableError)
+    assert found(backend) == [1]
+    store_batch(backend, [row(4)])
+    assert [one.seq for one in backend.chain("acme", 1, None)] == [1, 2]
+
+
+def test_nothing_to_write_is_no_error(backend: Backend) -> None:
+    with backend.transaction() as write:
+        assert dict(write.heads([])) == {}
+        assert dict(write.existing([])) == {}
+        write.insert([])
+        write.set_heads([])
+        write.mark_unconfirmed([])
+
+    assert found(backend) == []
+
+
+def test_a_row_can_lose_its_confirmation(backend: Backend) -> None:
+    store_batch(backend, rows(2))
+    store_batch(backend, [], [decision_id(2), decision_id(77)])
+
+    assert [one.confirmed for one in backend.chain("acme", 1, None)] == [True, False]
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def test_a_family_is_read_in_the_order_of_the_chain(backend: Backend) -> None:
+    root = decision_id(5)
+    store_batch(
+        backend,
+        [
+            row(5),
+            row(2, root_id=root),
+            row(6),
+            row(7, root_id=root),
+            row(8, root_id=root, tenant="zoo"),
+        ],
+    )
+
+    ids = [one.decision_id for one in backend.family("acme", root)]
+    assert ids == [decision_id(5), decision_id(2), decision_id(7)]
+    assert backend.family("acme", "unknown") == []
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("tenant", [{}, {"tenant": "acme"}], ids=["all", "one tenant"])
+def test_a_scan_of_many_pages_misses_nothing(
+    backend: Backend, newest_first: bool, tenant: dict[str, str]
+) -> None:
+    # Times that are equal must not make a page skip or repeat anything.
+    store_batch(backend, rows(1100, created_at=moment(7)))
+
+    numbers = found(backend, newest_first=newest_first, **tenant)
+    assert numbers == sorted(range(1, 1101), reverse=newest_first)
+    assert [one.seq for one in backend.chain("acme", 1, None)] == list(range(1, 1101))
+    assert [one.seq for one in backend.chain("acme", 499, 1002)] == list(range(499, 1003))
+    assert len(list(backend.linked("acme", 2, None))) == 1099
+
+
+def test_a_scan_finds_what_each_part_of_a_filter_asks(backend: Backend) -> None:
+    store_batch(
+        backend,
+        [
+            row(1),
+            row(2, tenant="zoo"),
+            row(3, verdict=Verdict.DENY),
+            row(4, reason_codes=("PII_EXPOSURE", "RATE_LIMIT")),
+            row(5, action_type="purchase"),
+            row(6, sealed={"requester": "user:" + "b" * 200}),
+            row(7, sealed={"requester": "user:" + "b" * 201}),
+        ],
+    )
+
+    assert found(backend, tenant="zoo") == [2]
+    assert found(backend, verdict="DENY") == [3]
+    assert found(backend, reason_code="RATE_LIMIT") == [4]
+    assert found(backend, action_type="purchase") == [5]
+    assert found(backend, subject="user:" + "b" * 200) == [6]
+    assert found(backend, since=moment(3), until=moment(5)) == [3, 4]
+    assert found(backend, tenant="acme", since=moment(6)) == [6, 7]
+    assert found(backend, tenant="acme", verdict="DENY", reason_code="RATE_LIMIT") == []
+
+
+def test_ids_are_found_by_their_beginning(backend: Backend) -> None:
+    store_batch(backend, [row(11), row(12), row(2)])
+
+    start = decision_id(11)[:-1]
+    assert backend.ids(start, 10) == [decision_id(11), decision_id(12)]
+    assert backend.ids("01J", 2) == [decision_id(2), decision_id(11)]
+    assert backend.ids("02", 10) == []
+
+
+def test_what_is_not_there_is_none(backend: Backend) -> None:
+    assert backend.get("unknown") is None
+    assert backend.by_request("acme", "unknown") is None
+    assert backend.snapshot("unknown") is None
+    assert backend.labels("unknown") == []
+    assert backend.checkpoints("unknown") == []
+    assert backend.experiences("acme", moment(1)) == []
+    assert backend.memory_version("acme") == 0
+    assert backend.anchor("acme") == genesis("acme")
+    assert backend.tenants() == []
+    assert list(backend.chain("acme", 1, None)) == []
+
+
+# -- beside the records --------------------------------------------------------------------
+
+
+def test_a_snapshot_is_kept_once(backend: Backend) -> None:
+    first = Snapshot("sha256:1", "policy", "rules: []\n# é")
+    backend.save_snapshot(first)
+    backend.save_snapshot(first._replace(text="other"))
+
+    assert backend.snapshot("sha256:1") == first
+    assert backend.counts()["snapshots"] == 1
+
+
+def test_checkpoints_are_kept_in_order(backend: Backend) -> None:
+    [one, two] = [Checkpoint(moment(n), Head("acme", n, f"sha256:{n}")) for n in (1, 2)]
+    backend.save_checkpoints([two, one])
+    backend.save_checkpoints([one, Checkpoint(moment(1), Head("zoo", 1, "sha256:z"))])
+    backend.save_checkpoints([])
+
+    assert backend.checkpoints("acme") == [one, two]
+
+
+def test_experiences_come_with_their_labels(backend: Backend) -> None:
+    backend.add_experience(experience("m-2", expires_at=moment(5)), label())
+    backend.add_experience(experience("m-1"), label(2))
+    backend.add_experience(experience("m-1", tenant="zoo"), label(3, tenant="zoo"))
+
+    assert backend.experiences("acme", moment(4)) == [
+        experience("m-1"),
+        experience("m-2", expires_at=moment(5)),
+    ]
+    assert backend.experiences("acme", moment(5)) == [experience("m-1")]
+    assert backend.labels(decision_id(1)) == [label(), label(2), label(3, tenant="zoo")]
+
+
+def test_an_experience_that_comes_again_replaces_the_first(backend: Backend) -> None:
+    backend.add_experience(experience("m-1"), label())
+    before = backend.memory_version("acme")
+    backend.add_experience(experience("m-1", note="paid after all"), label(2))
+
+    assert backend.experiences("acme", moment(1)) == [experience("m-1", note="paid after all")]
+    assert backend.memory_version("acme") != before
+
+
+def test_forgetting_takes_what_it_names_and_what_has_expired(backend: Backend) -> None:
+    for name, expires in (("m-1", None), ("m-2", moment(5)), ("m-3", moment(9)), ("m-4", None)):
+        backend.add_experience(experience(name, expires_at=expires), label())
+    backend.add_experience(experience("m-1", tenant="zoo"), label())
+    version = backend.memory_version("acme")
+
+    assert backend.forget("acme", None, None) == 0
+    assert backend.forget("acme", ["unknown"], None) == 0
+    assert backend.memory_version("acme") == version
+    assert backend.forget("acme", ["m-1"], None) == 1
+    assert backend.memory_version("acme") != version
+    assert backend.forget("acme", None, moment(6)) == 1
+    assert backend.forget("acme", ["m-4"], moment(99)) == 2
+    assert backend.experiences("acme", moment(1)) == []
+    assert len(backend.experiences("zoo", moment(1))) == 1
+
+
+def test_labels_are_read_oldest_first(backend: Backend) -> None:
+    late, early, also_early = label(2), label(1), label(1, value="success")
+    for one in (late, early, also_early):
+        backend.add_label(one)
+
+    assert backend.labels(decision_id(1)) == [early, also_early, late]
+    assert backend.counts()["labels"] == 3
+
+
+# -- letting go ----------------------------------------------------------------------------
+
+
+def test_an_erased_subject_is_gone_and_the_chain_holds(backend: Backend) -> None:
+    ada, bob = {"requester": "user:ada"}, {"requester": "user:bob"}
+    store_batch(backend, [row(1, sealed=ada), row(2, sealed=bob), row(3, sealed=ada, tenant="zoo")])
+    backend.add_experience(experience("m-1"), label())
+    backend.add_experience(experience("m-2", decision_id=decision_id(2)), label())
+    version = backend.memory_version("acme")
+
+    assert backend.erase("acme", "user:ada") == 1
+    assert backend.erase("acme", "user:ada") == 0
+    sealed = {one.decision_id: one.sealed is not None for one in backend.scan(Filter())}
+    assert sealed == {decision_id(1): False, decision_id(2): True, decision_id(3): True}
+    assert found(backend, subject="user:ada") == [3]
+    assert [one.memory_id for one in backend.experiences("acme", moment(1))] == ["m-2"]
+    assert backend.memory_version("acme") != version
+    assert verify_chain(backend) == Verification(2, 3, 1, 0, ())
+
+
+def test_erasing_who_taught_nothing_leaves_the_memory_alone(backend: Backend) -> None:
+    store_batch(backend, [row(1)])
+    backend.add_experience(experience("m-1", decision_id=decision_id(9)), label())
+    version = backend.memory_version("acme")
+
+    assert backend.erase("acme", "user:ada") == 1
+    assert backend.memory_version("acme") == version
+
+
+def test_retired_records_leave_a_link_to_begin_at(backend: Backend) -> None:
+    places = store_batch(backend, [*rows(5), row(9, tenant="zoo")])
+
+    assert backend.retire("acme", moment(4)) == 3
+    assert backend.retire("acme", moment(4)) == 0
+    assert [one.seq for one in backend.chain("acme", 1, None)] == [4, 5]
+    assert backend.anchor("acme") == Head("acme", 3, places[2].hash)
+    assert next(backend.chain("acme", 1, None)).previous == backend.anchor("acme").hash
+    assert backend.anchor("zoo") == genesis("zoo")
+    assert found(backend) == [4, 5, 9]
+    assert verify_chain(backend) == Verification(2, 3, 0, 0, ())
+
+
+def test_a_chain_is_cut_in_one_place_only(backend: Backend) -> None:
+    # The second record is young: what follows it stays, however old it is.
+    store_batch(backend, [row(1), row(2, created_at=moment(99)), row(3)])
+
+    assert backend.retire("acme", moment(50)) == 1
+    assert found(backend, tenant="acme") == [3, 2]
+
+
+def test_a_wholly_retired_chain_goes_on(backend: Backend) -> None:
+    store_batch(backend, rows(2100))
+    assert backend.retire("acme", moment(5000)) == 2100
+    assert backend.tenants() == ["acme"]
+    [place] = store_batch(backend, [row(3000)])
+
+    assert place.previous == backend.anchor("acme")
+    assert place.previous.seq == 2100
+    assert verify_chain(backend) == Verification(1, 1, 0, 0, ())
+
+
+# -- the store itself ----------------------------------------------------------------------
+
+
+def test_rows_are_counted_by_kind(backend: Backend) -> None:
+    store_batch(backend, [row(1), row(2, tenant="zoo")])
+
+    assert backend.counts() == {
+        "records": 2,
+        "tenants": 2,
+        "checkpoints": 0,
+        "snapshots": 0,
+        "experiences": 0,
+        "labels": 0,
+    }
+
+
+def test_a_doctor_learns_what_the_store_is(backend: Backend) -> None:
+    info = backend.info()
+
+    assert info["kind"] in {"sqlite", "postgresql"}
+    assert info["schema_version"] == 1
+    assert info["durability"] == "full"
+    assert info["place"]
+
+
+def test_a_closed_store_says_so(opener: Opener) -> None:
+    backend = opener()
+    backend.close()
+    backend.close()
+
+    with pytest.raises(StorageError, match="the store is closed"):
+        backend.get("x")
+    with pytest.raises(StorageError, match="the store is closed"):
+        store_batch(backend, [row(1)])
+
+
+def test_places_are_what_was_stored(backend: Backend) -> None:
+    [place] = store_batch(backend, [row(1)])
+    stored = backend.get(decision_id(1))
+
+    assert stored is not None
+    assert place == Place(genesis("acme"), stored.hash)
+
+
+# -- the store over each -------------------------------------------------------------------
+
+
+def test_a_store_returns_what_it_holds(backend: Backend) -> None:
+    store = Store(backend)
+    stored = store.put(make_record(1, request_id="r"), [Snapshot("sha256:1", "policy", "x")])
+    again = store.put(make_record(2, request_id="r"))
+
+    assert store.get(decision_id(1)) == stored.record
+    assert (again.record, again.duplicate) == (stored.record, True)
+    assert [one.decision_id for one in store.find(newest_first=True)] == [decision_id(1)]
+    assert store.snapshot("sha256:1") == Snapshot("sha256:1", "policy", "x")
+
+
+def test_callers_that_come_together_share_a_chain(backend: Backend) -> None:
+    store = Store(backend)
+
+    async def put_all() -> list[Stored]:
+        return await asyncio.gather(*(store.aput(make_record(n)) for n in range(1, 41)))
+
+    stored = asyncio.run(put_all())
+    with ThreadPoolExecutor(8) as pool:
+        stored += pool.map(store.put, [make_record(n) for n in range(41, 81)])
+
+    assert {one.record.decision_id for one in stored} == {decision_id(n) for n in range(1, 81)}
+    assert {store.get(one.record.decision_id) == one.record for one in stored} == {True}
+    assert verify_chain(backend) == Verification(1, 80, 0, 0, ())
+    store.close()
+
+
+def test_a_bad_record_fails_alone(backend: Backend) -> None:
+    store = Store(backend)
+    store.put(make_record(1))
+
+    async def put_all() -> list[Stored | BaseException]:
+        records = [make_record(number) for number in (2, 1, 3)]
+        return await asyncio.gather(*map(store.aput, records), return_exceptions=True)
+
+    kinds = [type(outcome) for outcome in asyncio.run(put_all())]
+    assert kinds == [Stored, StorageError, Stored]
+    assert verify_chain(backend) == Verification(1, 3, 0, 0, ())
+    store.close()

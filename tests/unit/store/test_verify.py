@@ -1,0 +1,289 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from store_records import DIGEST, decision_id, make_record, moment
+
+from demur.store.chain import genesis, link_hash
+from demur.store.rows import Head, LinkedRow
+from demur.store.store import Store
+from demur.store.verify import Break, Verification, verify_chain
+
+Tamper = Callable[..., int]
+LENGTH = 5
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """Return a store with a chain of five, and one of another tenant."""
+    store.put_many([make_record(n, request_id=f"r-{n}") for n in range(1, LENGTH + 1)])
+    store.put(make_record(9, tenant="other"))
+    return store
+
+
+def found(store: Store, **settings: Any) -> Break:
+    [only] = verify_chain(store.backend, **settings).breaks
+    return only
+
+
+def test_an_untouched_store_holds(filled: Store) -> None:
+    assert verify_chain(filled.backend) == Verification(2, 6, 0, 0, ())
+    assert verify_chain(filled.backend, "other").records == 1
+    assert verify_chain(filled.backend).holds
+    assert verify_chain(filled.backend, "nobody") == Verification(1, 0, 0, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("record = replace(record, '400', '401')", "hash differs"),
+        ("record = record || ' '", "hash differs"),
+        ("record = CAST(x'ff' AS TEXT)", "hash differs"),
+        ("record_hash = 'sha256:0'", "hash differs"),
+        ("previous_hash = 'sha256:0'", "does not follow"),
+        ("sealed = replace(sealed, 'ada', 'eve')", "the seal does not hold"),
+        ("sealed = 'no json'", "the seal does not hold"),
+        ("sealed = NULL", "column differs from the record: `subject`"),
+        ("created_at = '2020-01-01T00:00:00.000Z'", "column differs from the record: `created_at`"),
+        ("request_id = 'r-99'", "column differs from the record: `request_id`"),
+        ("root_id = 'x'", "column differs from the record: `root_id`"),
+        ("subject = 'user:eve'", "column differs from the record: `subject`"),
+        ("verdict = 'ALLOW'", "column differs from the record: `verdict`"),
+        ("decision_output = 'ALLOW_EXECUTE'", "column differs from the record: `decision_output`"),
+        ("refusal_class = NULL", "column differs from the record: `refusal_class`"),
+        ("action_type = CAST(x'fffe' AS TEXT)", "column differs from the record: `action_type`"),
+        ("amount_value = 400.5", "column differs from the record: `amount_value`"),
+        ("amount_currency = 'EUR'", "column differs from the record: `amount_currency`"),
+        ("reason_codes = '[]'", "column differs from the record: `reason_codes`"),
+        ("reason_codes = 'no json'", "column differs from the record: `reason_codes`"),
+        ("policy_digest = ''", "column differs from the record: `policy_digest`"),
+        ("registry_digest = ''", "column differs from the record: `registry_digest`"),
+        (
+            "verdict = 'ALLOW', amount_value = 1",
+            "differs from the record: `verdict`, `amount_value`",
+        ),
+        ("decision_id = 'someone-else'", "hash differs"),
+        ("decision_id = CAST(x'ff' AS TEXT)", "hash differs"),
+    ],
+)
+def test_any_change_names_the_record(
+    filled: Store, tamper: Tamper, change: str, problem: str
+) -> None:
+    assert tamper(f"UPDATE decision_records SET {change} WHERE seq = 3 AND tenant = 'acme'") == 1  # noqa: S608 - ours
+    broken = found(filled)
+
+    assert (broken.tenant, broken.seq) == ("acme", 3)
+    assert problem in broken.problem
+    if not change.startswith("decision_id"):
+        assert broken.decision_id == decision_id(3)
+
+
+@pytest.mark.parametrize("change", ["tenant = 'other'", "seq = 77", "seq = 'x'", "seq = 2.5"])
+def test_a_record_that_is_moved_is_missed(filled: Store, tamper: Tamper, change: str) -> None:
+    tamper(f"UPDATE decision_records SET {change} WHERE seq = 3 AND tenant = 'acme'")  # noqa: S608 - ours
+    first = verify_chain(filled.backend).breaks[0]
+
+    assert first[:3] == ("acme", 3, None)
+    assert "is missing" in first.problem
+
+
+def test_a_deleted_record_is_missed(filled: Store, tamper: Tamper) -> None:
+    tamper("DELETE FROM decision_records WHERE seq = 3")
+
+    assert found(filled) == Break("acme", 3, None, "is missing: 4 comes next")
+
+
+def test_two_swapped_records_are_found(filled: Store, tamper: Tamper) -> None:
+    for old, new in ((2, 90), (3, 2), (90, 3)):
+        tamper("UPDATE decision_records SET seq = ? WHERE seq = ? AND tenant = 'acme'", new, old)
+
+    assert found(filled)[:3] == ("acme", 2, decision_id(3))
+
+
+def test_a_cut_end_is_found_by_the_stored_head(filled: Store, tamper: Tamper) -> None:
+    tamper("DELETE FROM decision_records WHERE tenant = 'acme' AND seq > 3")
+
+    assert found(filled) == Break("acme", 4, None, "truncated: the stored head is at 5")
+
+
+def cut(store: Store, tamper: Tamper, length: int) -> None:
+    """Make a shorter chain that holds in itself."""
+    [row] = store.backend.chain("acme", length, length)
+    tamper("DELETE FROM decision_records WHERE tenant = 'acme' AND seq > ?", length)
+    tamper(
+        "UPDATE chain_heads SET seq = ?, record_hash = ? WHERE tenant = 'acme'", length, row.hash
+    )
+
+
+def test_a_cut_end_with_a_forged_head_is_found_by_an_exported_one(
+    filled: Store, tamper: Tamper
+) -> None:
+    heads = filled.heads()
+    cut(filled, tamper, 3)
+
+    assert verify_chain(filled.backend).holds
+    assert found(filled, heads=heads) == Break(
+        "acme", 4, None, "truncated: an exported head is at 5"
+    )
+
+
+def test_a_cut_end_with_a_forged_head_is_found_by_a_checkpoint(
+    filled: Store, tamper: Tamper
+) -> None:
+    filled.checkpoint(moment(50))
+    cut(filled, tamper, 3)
+
+    assert found(filled).problem == f"truncated: the checkpoint of {moment(50)} is at 5"
+
+
+def test_an_end_that_was_written_anew_is_found(filled: Store, tamper: Tamper) -> None:
+    heads = filled.heads()
+    cut(filled, tamper, 4)
+    filled.put(make_record(60))
+
+    assert verify_chain(filled.backend).holds
+    assert found(filled, heads=heads) == Break(
+        "acme", 5, decision_id(60), "an exported head has another hash"
+    )
+
+
+def test_a_tenant_that_vanished_is_found_by_an_exported_head(filled: Store, tamper: Tamper) -> None:
+    heads = filled.heads()
+    tamper("DELETE FROM decision_records WHERE tenant = 'other'")
+    tamper("DELETE FROM chain_heads WHERE tenant = 'other'")
+
+    assert verify_chain(filled.backend).holds
+    assert found(filled, heads=heads)[:2] == ("other", 1)
+
+
+def test_a_forged_head_is_found(filled: Store, tamper: Tamper) -> None:
+    tamper("UPDATE chain_heads SET record_hash = 'x' WHERE tenant = 'acme'")
+
+    assert found(filled) == Break("acme", 5, decision_id(5), "the stored head has another hash")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DELETE FROM chain_heads WHERE tenant = 'acme'", "UPDATE chain_heads SET seq = 0"],
+)
+def test_a_head_that_is_behind_is_found(filled: Store, tamper: Tamper, statement: str) -> None:
+    tamper(statement)
+    first = verify_chain(filled.backend).breaks[0]
+
+    assert first[:2] in {("acme", 0), ("acme", 1)}
+
+
+def test_a_record_that_is_no_record_is_found_though_its_hash_holds(
+    filled: Store, tamper: Tamper
+) -> None:
+    head = filled.heads()[1]
+    forged = link_hash(head, "01K", b"[]")
+    columns = "created_at, verdict, decision_output, action_type, reason_codes, policy_digest"
+    tamper(
+        f"INSERT INTO decision_records ({columns}, registry_digest, tenant, seq, decision_id, "  # noqa: S608 - ours
+        "record, previous_hash, record_hash) VALUES ('', '', '', '', '[]', '', '', "
+        "'other', 2, '01K', '[]', ?, ?)",
+        head.hash,
+        forged,
+    )
+    tamper("UPDATE chain_heads SET seq = 2, record_hash = ? WHERE tenant = 'other'", forged)
+
+    assert found(filled)[:3] == ("other", 2, "01K")
+    assert "not a decision record" in found(filled).problem
+
+
+def test_a_part_of_a_chain_can_be_verified(filled: Store, tamper: Tamper) -> None:
+    tamper("UPDATE decision_records SET verdict = 'ALLOW' WHERE seq = 2")
+
+    assert verify_chain(filled.backend, "acme", first=3).records == 3
+    assert verify_chain(filled.backend, "acme", first=3, last=4).records == 2
+    assert verify_chain(filled.backend, "acme", first=3).holds
+    assert verify_chain(filled.backend, "acme", last=1).holds
+    assert found(filled, tenant="acme", first=2).seq == 2
+
+
+def test_a_part_begins_where_the_record_before_it_ends(filled: Store, tamper: Tamper) -> None:
+    tamper("UPDATE decision_records SET record_hash = 'x' WHERE seq = 2 AND tenant = 'acme'")
+    assert found(filled, tenant="acme", first=3) == Break(
+        "acme", 3, decision_id(3), "does not follow the record before it"
+    )
+
+    tamper("DELETE FROM decision_records WHERE seq = 2")
+    assert found(filled, tenant="acme", first=3) == Break("acme", 2, None, "is missing")
+
+
+def test_erasure_keeps_the_chain(filled: Store) -> None:
+    filled.erase("acme", "user:ada")
+
+    assert verify_chain(filled.backend) == Verification(2, 6, 5, 0, ())
+
+
+def test_unconfirmed_records_are_counted(filled: Store) -> None:
+    with filled.backend.transaction() as write:
+        write.mark_unconfirmed([decision_id(1)])
+
+    assert verify_chain(filled.backend).unconfirmed == 1
+
+
+def test_retirement_keeps_the_chain_and_what_is_known_of_its_ends(filled: Store) -> None:
+    early = [Head("acme", 1, DIGEST), *filled.heads()]
+    filled.checkpoint(moment(50))
+    filled.retire("acme", moment(4))
+
+    checked = verify_chain(filled.backend, heads=early)
+    assert (checked.records, checked.breaks) == (3, ())
+    filled.retire("acme", moment(99))
+    assert verify_chain(filled.backend, heads=early).holds
+
+
+def test_a_forged_beginning_is_found(filled: Store, tamper: Tamper) -> None:
+    filled.retire("acme", moment(4))
+    tamper("UPDATE chain_anchors SET record_hash = 'x'")
+    assert found(filled)[:3] == ("acme", 4, decision_id(4))
+
+    tamper("DELETE FROM chain_anchors")
+    assert found(filled) == Break("acme", 1, None, "is missing: 4 comes next")
+
+
+def test_an_anchor_that_contradicts_a_known_end_is_found(filled: Store, tamper: Tamper) -> None:
+    heads = filled.heads()
+    filled.retire("acme", moment(99))
+    tamper("UPDATE chain_anchors SET record_hash = 'x'")
+
+    assert found(filled, heads=heads)[:3] == ("acme", 5, None)
+
+
+def test_records_that_are_retired_meanwhile_are_not_missed(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked = filled.backend.linked
+
+    def slowly(tenant: str, first: int, last: int | None) -> Any:
+        filled.retire("acme", moment(3))
+        return linked(tenant, first, last)
+
+    monkeypatch.setattr(filled.backend, "linked", slowly)
+    assert verify_chain(filled.backend, "acme") == Verification(1, 3, 0, 0, ())
+
+
+def test_records_that_are_added_meanwhile_are_no_break(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked = filled.backend.linked
+    more = iter([make_record(70)])
+
+    def busily(tenant: str, first: int, last: int | None) -> Any:
+        for record in more:
+            filled.put(record)
+        return linked(tenant, first, last)
+
+    monkeypatch.setattr(filled.backend, "linked", busily)
+    assert verify_chain(filled.backend, "acme") == Verification(1, 6, 0, 0, ())
+
+
+def test_a_linked_row_holds_every_column(filled: Store) -> None:
+    [row] = filled.backend.linked("other", 1, 1)
+
+    assert isinstance(row, LinkedRow)
+    assert (row.seq, row.previous, row.confirmed) == (1, genesis("other").hash, True)
+    assert row.row.reason_codes == ("REFUND_OVER_ESCALATION_LIMIT",)
