@@ -59,9 +59,10 @@ def evaluate(
         verdicts.append(policy.default.verdict)
         codes += policy.default.reason_codes
     for finding in findings:
-        if finding.code not in [shadow.code for shadow in policy.shadows]:
+        in_shadow = finding.code in [shadow.code for shadow in policy.shadows]
+        if not in_shadow and not only_warns(finding, registry):
             codes.append(finding.code)
-            verdicts.append(floor(finding.code, registry))
+            verdicts.append(floor(finding, registry))
     return {
         "verdict": max(verdicts, key=ORDER.index),
         "reason_codes": unique(codes),
@@ -72,12 +73,20 @@ def evaluate(
     }
 
 
-def floor(code: str, registry: Registry) -> str:
-    entry = registry[code]
+def only_warns(finding: Finding, registry: Registry) -> bool:
+    entry = registry[finding.code]
+    return finding.action == "warn" and entry.decided and not entry.obligations
+
+
+def floor(finding: Finding, registry: Registry) -> str:
+    entry = registry[finding.code]
     if not entry.decided:
         return "ABSTAIN"
-    floors = {"HARD_BLOCK": "DENY", "WORKFLOW_BLOCK": "ESCALATE", "SOFT_BLOCK": "ESCALATE"}
-    return "ALLOW" if entry.refusal_class is None else floors[entry.refusal_class]
+    if entry.refusal_class is None:
+        return "ALLOW"
+    if entry.refusal_class == "HARD_BLOCK" and finding.action == "block":
+        return "DENY"
+    return "ESCALATE"
 
 
 def unique(items: list[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import PolicyError
-from demur.model.finding import Finding
+from demur.model.finding import Action, Finding
 from demur.policy.compiler import CompiledPolicy
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Operator, Policy
@@ -147,6 +147,7 @@ FINDINGS = st.lists(
         Finding,
         code=st.sampled_from([*REFUSING, "SUCCESS_MEMORY_SIMILAR_ALLOW"]),
         surface=st.sampled_from(Surface),
+        action=st.sampled_from(Action),
     ),
     max_size=3,
 )

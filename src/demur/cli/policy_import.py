@@ -17,7 +17,7 @@ from demur.policy.peer.codes import new_registry
 from demur.policy.peer.listing import read_listing
 from demur.policy.peer.remark import Level, Remark
 from demur.policy.peer.translate import Imported, import_policy
-from demur.policy.source import SourceError, read_text
+from demur.source import SourceError, read_text
 
 __all__ = ["configure", "run"]
 

@@ -1,6 +1,7 @@
 """A finding: what a guard saw, where, and by which code. A guard never decides."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -8,7 +9,20 @@ import msgspec
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 
-__all__ = ["Finding", "Span"]
+__all__ = ["Action", "Finding", "Span"]
+
+
+class Action(StrEnum):
+    """What a guard asks for. It sees; what becomes of it is decided elsewhere.
+
+    `block`: what the code's class demands. `escalate`: a person, at least. `warn`: nothing,
+    but it goes on record and rules can read it.
+    """
+
+    BLOCK = "block"
+    ESCALATE = "escalate"
+    WARN = "warn"
+
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,3 +44,4 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     span: Span | None = None
     detail: str = ""
     evidence: Mapping[str, Any] = {}
+    action: Action = Action.BLOCK

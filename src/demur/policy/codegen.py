@@ -31,9 +31,21 @@ _COMPARISONS = {
     Operator.NOT_IN: "not in",
 }
 
-# The indexes of rules that match and of rules that cannot be judged.
-Judge = Callable[[Mapping[str, Any], Mapping[str, Any] | None], tuple[list[int], list[int]]]
 _Join = Callable[[str, str, "_Names"], str]
+
+
+class Judge(NamedTuple):
+    """A function over a request and what guards saw, and the facts that it compares.
+
+    The function returns the indexes of rules that match, those of rules that cannot be
+    judged, and the facts in the order of `paths`.
+    """
+
+    call: Callable[
+        [Mapping[str, Any], Mapping[str, Any] | None],
+        tuple[list[int], list[int], tuple[Any, ...]],
+    ]
+    paths: tuple[str, ...]
 
 
 class _Names(NamedTuple):
@@ -71,7 +83,7 @@ def write_judge(conditions: Mapping[int, Condition], rates: Mapping[str, float])
         "    matched = []; invalid = []",
         *fetches,
         *names.lines,
-        "    return matched, invalid",
+        f"    return matched, invalid, ({''.join(f'{name}, ' for name in names.facts.values())})",
     ]
     scope = {
         **names.values,
@@ -83,8 +95,7 @@ def write_judge(conditions: Mapping[int, Condition], rates: Mapping[str, float])
     }
     # The source holds nothing that the policy's author wrote: texts are passed as values.
     exec(compile("\n".join(source), "<policy>", "exec"), scope)  # noqa: S102 - see above
-    judge: Judge = scope["judge"]
-    return judge
+    return Judge(scope["judge"], tuple(names.facts))
 
 
 def _usd(rates: Mapping[str, float]) -> Callable[[Mapping[str, Any]], Any]:

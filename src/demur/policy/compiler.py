@@ -15,7 +15,7 @@ from demur.model.finding import Finding
 from demur.policy.codegen import Judge, write_judge
 from demur.policy.conditions import compares
 from demur.policy.evaluation import Evaluation, InvalidFact, combine
-from demur.policy.facts import amount_in_usd, facts_of, fetch
+from demur.policy.facts import MISSING, UNUSABLE, amount_in_usd, facts_of, fetch
 from demur.policy.leaf import INVALID, leaf
 from demur.policy.policy import All, Compare, Condition, Operator, Policy, Rule
 
@@ -40,21 +40,51 @@ class CompiledPolicy:
 
     def evaluate(self, request: Mapping[str, Any], findings: Sequence[Finding] = ()) -> Evaluation:
         """Return what the policy concludes about a request and what guards saw in it."""
+        return self._judged(request, findings)[0]
+
+    def examine(
+        self, request: Mapping[str, Any], findings: Sequence[Finding] = ()
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """Return what the policy concludes, and the facts of the request that it compared."""
+        evaluation, paths, values = self._judged(request, findings)
+        facts = {
+            path: value
+            for path, value in zip(paths, values, strict=True)
+            if value is not MISSING and value is not UNUSABLE and not path.startswith("findings.")
+        }
+        if len(self.policy.rules) >= _SMALLEST_INDEX:
+            # What chose among the rules was compared, also where no rule asks for its value.
+            for path in self._bucket(fetch(request, _ACTION)).indexed:
+                value = fetch(request, path)
+                if value is not MISSING and value is not UNUSABLE:
+                    facts[path] = value
+        return evaluation, facts
+
+    def compared_paths(self, request: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the paths that the policy compares for a request, there or not."""
+        bucket = self._bucket(fetch(request, _ACTION))
+        return tuple({**dict.fromkeys(bucket.judge(request).paths), **bucket.indexed})
+
+    def _judged(
+        self, request: Mapping[str, Any], findings: Sequence[Finding]
+    ) -> tuple[Evaluation, tuple[str, ...], tuple[Any, ...]]:
         # What the caller's request calls `findings` is never read: findings come in beside it.
         seen = facts_of({}, findings)["findings"] if self._reads_findings else None
         action = request.get("action")
         plain = action.get("type") if action.__class__ is dict else None
         bucket = self._bucket(plain if plain.__class__ is str else fetch(request, _ACTION))
-        matched, invalid = bucket.judge(request)(request, seen)
+        judge = bucket.judge(request)
+        matched, invalid, values = judge.call(request, seen)
         if invalid or findings:
-            return self._combine(request, matched, invalid, findings, seen)
-        key = tuple(matched)
-        known = self._known.get(key)
-        if known is None:
             known = self._combine(request, matched, invalid, findings, seen)
+            return known, judge.paths, values
+        key = tuple(matched)
+        remembered = self._known.get(key)
+        if remembered is None:
+            remembered = self._combine(request, matched, invalid, findings, seen)
             if len(self._known) < _MOST_REMEMBERED:
-                self._known[key] = known
-        return known
+                self._known[key] = remembered
+        return remembered, judge.paths, values
 
     def _bucket(self, action: Any) -> "_Bucket":
         # An action that is missing or no text is judged by every rule, each for itself.
@@ -149,6 +179,11 @@ class _Bucket:
         self._path = None if action is None else _index_path(policy, self._indexes)
         self._wanted = {i: _text_of(policy.rules[i], self._path) for i in self._indexes}
         self._values = {value for value in self._wanted.values() if value is not None}
+
+    @property
+    def indexed(self) -> dict[str, None]:
+        """The field that chooses among the rules, if there is one."""
+        return {} if self._path is None else {self._path: None}
 
     def judge(self, request: Mapping[str, Any]) -> Judge:
         part = None

@@ -9,7 +9,7 @@ from demur.codes.vocabulary import Surface
 from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
 from demur.policy.operands import impossible, operand_problem
 from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
-from demur.policy.source import Item
+from demur.source import Item
 
 __all__ = ["ConditionReader", "absences", "compares", "reads_findings"]
 

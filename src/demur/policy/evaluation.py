@@ -6,7 +6,7 @@ from typing import NamedTuple
 from demur.codes.entry import Entry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, RefusalClass, Verdict
-from demur.model.finding import Finding
+from demur.model.finding import Action, Finding
 from demur.policy.policy import Outcome, Policy, Rule
 
 __all__ = ["Evaluation", "InvalidFact", "combine", "floor"]
@@ -34,13 +34,14 @@ class Evaluation(NamedTuple):
     defaulted: bool = False
 
 
-def floor(entry: Entry) -> Verdict:
+def floor(entry: Entry, action: Action = Action.BLOCK) -> Verdict:
     """Return the least strict verdict that a finding of this code leaves possible."""
     if not entry.decided:
         return Verdict.ABSTAIN
-    if entry.refusal_class is RefusalClass.HARD_BLOCK:
-        return Verdict.DENY
-    return Verdict.ALLOW if entry.refusal_class is None else Verdict.ESCALATE
+    if entry.refusal_class is None:
+        return Verdict.ALLOW
+    hard = entry.refusal_class is RefusalClass.HARD_BLOCK
+    return Verdict.DENY if hard and action is Action.BLOCK else Verdict.ESCALATE
 
 
 def combine(
@@ -63,10 +64,14 @@ def combine(
     shadows = {shadow.code for shadow in policy.shadows}
     shadowed: dict[str, None] = {}
     for finding in findings:
+        entry = registry[finding.code]
+        # Neither what nobody could judge nor what obliges can be a mere warning.
+        if finding.action is Action.WARN and entry.decided and not entry.obligations:
+            continue
         if finding.code in shadows:
             shadowed[finding.code] = None
         else:
-            outcomes.append(Outcome(floor(registry[finding.code]), (finding.code,)))
+            outcomes.append(Outcome(floor(entry, finding.action), (finding.code,)))
     verdict = max((outcome.verdict for outcome in outcomes), key=lambda v: v.precedence)
     return Evaluation(
         verdict=verdict,

@@ -22,7 +22,7 @@ from demur.policy.policy import (
     Shadow,
     Stage,
 )
-from demur.policy.source import Item, SourceError, read_source, read_text
+from demur.source import Item, SourceError, read_source, read_text
 
 __all__ = ["load_policy", "parse_policy"]
 
@@ -77,7 +77,7 @@ def parse_policy(text: str, name: str = "policy", *, registry: Registry | None =
     except SourceError as error:
         raise PolicyError.of(error.problems) from error
     loader = _Loader(name, known)
-    policy = loader.policy(source)
+    policy = loader.policy(source, text)
     if loader.problems:
         raise PolicyError.of(loader.problems)
     assert policy is not None
@@ -98,7 +98,7 @@ class _Loader:
     def report(self, where: str, problem: str, help_text: str | None = None) -> None:
         self.problems.append(Problem(where, problem, help_text))
 
-    def policy(self, source: Item) -> Policy | None:
+    def policy(self, source: Item, text: str) -> Policy | None:
         """Return the policy; worthless if problems were reported on the way."""
         fields = self._fields(source, _TOP, "a policy")
         version = self._text(fields, "schema_version", source)
@@ -119,6 +119,7 @@ class _Loader:
             rules=tuple(sorted(rules, key=lambda rule: list(Stage).index(rule.stage))),
             digest=self._digest(source),
             where=self.name,
+            text=text,
         )
 
     def _digest(self, source: Item) -> str:

@@ -115,7 +115,10 @@ class Shadow(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """A checked policy. Rules stand in the order of their stages, then as written."""
+    """A checked policy. Rules stand in the order of their stages, then as written.
+
+    `text` is what it was read from, `digest` that of its content, whatever its spacing.
+    """
 
     policy_id: str
     policy_version: str
@@ -126,3 +129,4 @@ class Policy(NamedTuple):
     rules: tuple[Rule, ...]
     digest: str
     where: str
+    text: str

@@ -13,7 +13,7 @@ from demur.policy.compiler import CompiledPolicy
 from demur.policy.evaluation import Evaluation
 from demur.policy.facts import ROOTS
 from demur.policy.policy import Policy
-from demur.policy.source import Item, SourceError, read_source, read_text
+from demur.source import Item, SourceError, read_source, read_text
 
 __all__ = [
     "Case",

@@ -592,3 +592,19 @@ def test_a_rule_that_asks_for_its_action_twice_is_asked_what_the_bucket_left_ope
 
     for action in ("refund", "login", "credit", "other"):
         agrees(one, {"action": {"type": action}})
+
+
+def test_the_facts_that_were_compared_come_out_beside_the_evaluation() -> None:
+    one = compiled(
+        {"evidence.risk": {"gt": 5}, "evidence.name": "x"},
+        {"findings.codes": {"contains": "RCE_RISK"}, "amount_usd": {"gt": 5}},
+    )
+    request = {
+        "action": {"type": "refund", "amount": {"value": "7", "currency": "USD"}},
+        "evidence": {"risk": 6, "other": 1},
+    }
+
+    evaluation, facts = one.examine(request)
+
+    assert evaluation == one.evaluate(request)
+    assert facts == {"evidence.risk": 6, "amount_usd": 7}

@@ -7,7 +7,7 @@ from demur.codes.vocabulary import Surface
 from demur.policy.conditions import ConditionReader, absences, compares, reads_findings
 from demur.policy.facts import ROOTS
 from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
-from demur.policy.source import read_source
+from demur.source import read_source
 
 CORE = Registry.load()
 A, B = Compare("evidence.a", Operator.EQ, 1), Compare("evidence.b", Operator.EQ, 2)

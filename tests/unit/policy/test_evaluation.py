@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, Surface, Verdict
 from demur.errors import UnknownCodeError
-from demur.model.finding import Finding
+from demur.model.finding import Action, Finding
 from demur.policy.evaluation import Evaluation, InvalidFact, combine, floor
 from demur.policy.policy import All, Mode, Outcome, Policy, Rule, Shadow, Stage
 
@@ -31,7 +31,7 @@ def rule(name: str, verdict: Verdict, *codes: str, **more: Any) -> Rule:
 
 def policy(default: Outcome = DEFAULT, *shadows: str) -> Policy:
     marked = tuple(Shadow(code, "why") for code in shadows)
-    return Policy("p", "1", Mode.ENFORCE, default, {}, marked, (), "", "")
+    return Policy("p", "1", Mode.ENFORCE, default, {}, marked, (), "", "", "")
 
 
 def seen(*codes: str) -> list[Finding]:
@@ -196,3 +196,30 @@ def test_the_verdict_is_the_strictest_of_its_parts(
     order = ["ALLOW", "ESCALATE", "ABSTAIN", "DENY"]
 
     assert got.verdict == max(parts, key=order.index)
+
+
+@pytest.mark.parametrize(
+    ("code", "action", "verdict"),
+    [
+        ("RCE_RISK", Action.ESCALATE, Verdict.ESCALATE),
+        ("PII_DETECTED", Action.ESCALATE, Verdict.ESCALATE),
+        ("SUCCESS_MEMORY_SIMILAR_ALLOW", Action.ESCALATE, Verdict.ALLOW),
+        ("GUARDRAIL_UNAVAILABLE", Action.WARN, Verdict.ABSTAIN),
+        ("GUARDRAIL_UNAVAILABLE", Action.ESCALATE, Verdict.ABSTAIN),
+    ],
+)
+def test_a_guard_may_ask_for_less_but_not_for_nothing(
+    code: str, action: Action, verdict: Verdict
+) -> None:
+    assert floor(CORE[code], action) is verdict
+
+
+def test_a_warning_counts_for_nothing_unless_it_obliges() -> None:
+    warned = [
+        Finding(code=code, surface=Surface.OUTPUT, action=Action.WARN)
+        for code in ("OUTPUT_FORBIDDEN", "CRISIS_ESCALATION", "GUARDRAIL_UNAVAILABLE")
+    ]
+    got = combine(policy(), [], [], warned, CORE)
+
+    assert "OUTPUT_FORBIDDEN" not in got.reason_codes
+    assert {"CRISIS_ESCALATION", "GUARDRAIL_UNAVAILABLE"} <= set(got.reason_codes)

@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demur import source
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, Verdict
 from demur.errors import PolicyError
-from demur.policy import source
 from demur.policy.loader import load_policy, parse_policy
 from demur.policy.policy import All, Compare, Mode, Operator, Outcome, Policy, Shadow, Stage
 

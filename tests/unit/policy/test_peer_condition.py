@@ -4,7 +4,7 @@ import pytest
 
 from demur.policy.peer.condition import Asked, asked
 from demur.policy.peer.remark import CannotCarryError, Remarks
-from demur.policy.source import Item
+from demur.source import Item
 
 
 def item(value: Any, where: str = "p:1:1") -> Item:

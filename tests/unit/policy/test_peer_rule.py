@@ -9,7 +9,7 @@ from demur.policy.peer.draft import RuleDraft
 from demur.policy.peer.remark import CannotCarryError, Remarks
 from demur.policy.peer.rule import carry_rule
 from demur.policy.policy import Stage
-from demur.policy.source import read_source
+from demur.source import read_source
 
 CORE = Registry.load()
 

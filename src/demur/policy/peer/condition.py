@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from demur.codes.suggest import did_you_mean
 from demur.policy.operands import kind_of
 from demur.policy.peer.remark import CannotCarryError, Remarks
-from demur.policy.source import Item
+from demur.source import Item
 
 __all__ = ["Asked", "asked"]
 

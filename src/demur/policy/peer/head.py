@@ -8,7 +8,7 @@ from demur.errors import PolicyError, Problem
 from demur.policy.peer.draft import Draft
 from demur.policy.peer.remark import Remarks
 from demur.policy.policy import Mode
-from demur.policy.source import Item
+from demur.source import Item
 
 __all__ = ["SCHEMA_VERSION", "read_head", "required_evidence"]
 

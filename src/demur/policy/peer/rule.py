@@ -12,7 +12,7 @@ from demur.policy.peer.draft import Draft, RuleDraft
 from demur.policy.peer.remark import CannotCarryError, Remarks
 from demur.policy.peer.write import policy_text
 from demur.policy.policy import Mode, Stage
-from demur.policy.source import Item
+from demur.source import Item
 
 __all__ = ["carry_rule"]
 

@@ -14,7 +14,7 @@ from demur.policy.peer.needs import asking_rules, needs_of, remark_needs, requir
 from demur.policy.peer.remark import CannotCarryError, Remark, Remarks
 from demur.policy.peer.rule import carry_rule
 from demur.policy.peer.write import policy_text
-from demur.policy.source import Item, SourceError, read_source
+from demur.source import Item, SourceError, read_source
 
 __all__ = ["Imported", "import_policy"]
 

@@ -72,7 +72,7 @@ def read_source(name: str, text: str) -> Item:
     """Return the one YAML document in `text`.
 
     Raises:
-        SourceError: It is not YAML, or not the plain YAML that a policy is written in.
+        SourceError: It is not YAML, or not the plain YAML that demur reads.
     """
     try:
         problems = list(_shape(name, text))
@@ -98,7 +98,7 @@ def _shape(name: str, text: str) -> Iterator[Problem]:
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.NodeEvent) and event.anchor:
-            problem = "YAML anchors and aliases are not used in policies"
+            problem = "YAML anchors and aliases are not used here"
             yield Problem(_place(name, event.start_mark), problem, "write it out")
         if isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
@@ -129,7 +129,7 @@ class _Reader:
         if isinstance(node, yaml.ScalarNode):
             return Item(self._scalar(node), where, {})
         if node.tag not in {f"{_TAG}map", f"{_TAG}seq"}:
-            self.report(node, f"the tag `{node.tag}` is not used in policies", "leave it out")
+            self.report(node, f"the tag `{node.tag}` is not used here", "leave it out")
         if isinstance(node, yaml.SequenceNode):
             return Item([self.item(child) for child in node.value], where, {})
         keys: dict[str, str] = {}

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.policy import source
-from demur.policy.source import SourceError, read_source
+from demur import source
+from demur.source import SourceError, read_source
 
 READERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
 
@@ -128,9 +128,9 @@ def test_numbers_without_an_exact_form_are_refused(number: str) -> None:
         ("a: !secret x", "1:4: `x` is read as !secret\n  help: quote it"),
         (
             "a: !!set {b}",
-            "1:4: the tag `tag:yaml.org,2002:set` is not used in policies\n  help: leave it out",
+            "1:4: the tag `tag:yaml.org,2002:set` is not used here\n  help: leave it out",
         ),
-        ("a: !own [b]", "1:4: the tag `!own` is not used in policies\n  help: leave it out"),
+        ("a: !own [b]", "1:4: the tag `!own` is not used here\n  help: leave it out"),
         ("a: 1\na: 2", "2:1: the key `a` stands twice\n  help: first at p.yaml:1:1"),
         ("a: {b: 1, b: 1}", "1:11: the key `b` stands twice\n  help: first at p.yaml:1:5"),
         ("? [a]\n: 1", "1:3: a key must be a plain word"),
@@ -138,7 +138,7 @@ def test_numbers_without_an_exact_form_are_refused(number: str) -> None:
         ("<<: {a: 1}", "1:1: a key must be a plain word"),
         (
             "a: &x 1",
-            "1:4: YAML anchors and aliases are not used in policies\n  help: write it out",
+            "1:4: YAML anchors and aliases are not used here\n  help: write it out",
         ),
     ],
 )
@@ -147,7 +147,7 @@ def test_what_quietly_means_something_else_is_refused(text: str, want: str) -> N
 
 
 def test_an_alias_is_refused_where_it_stands() -> None:
-    words = "YAML anchors and aliases are not used in policies\n  help: write it out"
+    words = "YAML anchors and aliases are not used here\n  help: write it out"
 
     assert problems("a: &x [1]\nb: *x\n*x : 1\n") == [
         f"p.yaml:1:4: {words}",
