@@ -30,23 +30,37 @@ if TYPE_CHECKING:
         Verdict,
     )
     from demur.errors import DemurError
+    from demur.gate.config import Config
+    from demur.gate.decide import decide
+    from demur.gate.gate import Gate
+    from demur.memory.settings import MemorySettings
     from demur.model.decision import Decision
+    from demur.model.finding import Finding, Span
     from demur.model.grant import Grant
+    from demur.model.record import DecisionRecord
     from demur.model.refusal import Refusal
+    from demur.policy.loader import load_policy, parse_policy
+    from demur.store.opening import open_store
+    from demur.store.store import Store
     from demur.version import __version__
 
 __all__ = [
     "KNOWN_CODES",
     "Advice",
     "Classification",
+    "Config",
     "Decision",
     "DecisionOutput",
+    "DecisionRecord",
     "DemurError",
     "Entry",
+    "Finding",
     "FoundRefusal",
+    "Gate",
     "Grant",
     "GrantKind",
     "KeyRing",
+    "MemorySettings",
     "ParsedRefusal",
     "ReasonCode",
     "Refusal",
@@ -54,16 +68,22 @@ __all__ = [
     "Registry",
     "Severity",
     "SigningKey",
+    "Span",
+    "Store",
     "Surface",
     "TrustedKey",
     "Verdict",
     "__version__",
     "classify",
     "conclude",
+    "decide",
     "default_registry",
     "explain",
     "find_refusals",
     "format_refusal",
+    "load_policy",
+    "open_store",
+    "parse_policy",
     "parse_refusal",
     "resolve",
     "sign_grant",
@@ -93,9 +113,18 @@ _HOMES = {
         "Verdict",
     ),
     "demur.errors": ("DemurError",),
+    "demur.gate.config": ("Config",),
+    "demur.gate.decide": ("decide",),
+    "demur.gate.gate": ("Gate",),
+    "demur.memory.settings": ("MemorySettings",),
     "demur.model.decision": ("Decision",),
+    "demur.model.finding": ("Finding", "Span"),
     "demur.model.grant": ("Grant",),
+    "demur.model.record": ("DecisionRecord",),
     "demur.model.refusal": ("Refusal",),
+    "demur.policy.loader": ("load_policy", "parse_policy"),
+    "demur.store.opening": ("open_store",),
+    "demur.store.store": ("Store",),
     "demur.version": ("__version__",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

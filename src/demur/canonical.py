@@ -21,6 +21,7 @@ __all__ = [
     "digest",
     "digest_of_bytes",
     "fast_encode",
+    "readable",
 ]
 
 DEEPEST = 100
@@ -29,6 +30,8 @@ _SAFE = 2**53
 _FINITE = 1.7976931348623157e308
 # Below this the fast encoder writes an exponent where the standard writes a decimal.
 _SMALLEST_PLAIN = 1e-5
+# From here on the standard writes an exponent, below it all the digits.
+_FIRST_EXPONENT = 1e21
 _LONGEST_PLACE = 8
 _HELP = "use strings, finite numbers below 2**53, booleans, null, lists and objects"
 # Canonical for values that are `usual`, and for frozen values made of texts and plain numbers.
@@ -67,9 +70,41 @@ def canonicalise(value: object) -> Canonical:
         # The fast encoder agrees with the standard on everything but the unusual.
         raw = rfc8785.dumps(plain) if unusual else fast_encode(plain)
     except _Unfit as error:
-        problem = f"this value has no canonical JSON form: {error.problem}"
-        raise InputError(problem, where=_place(error.path), help=_HELP) from None
+        raise _input_error(error) from None
     return Canonical(plain, raw, not unusual)
+
+
+def readable(canonical: Canonical) -> Canonical:
+    """Return the same, if whoever reads its bytes finds the same value.
+
+    Raises:
+        InputError: A number is written as an integer that is too large to be read back.
+    """
+    try:
+        if not canonical.usual:
+            _check_readable(canonical.value)
+    except _Unfit as error:
+        raise _input_error(error) from None
+    return canonical
+
+
+def _check_readable(value: Any) -> None:
+    if isinstance(value, float):
+        if value.is_integer() and _SAFE <= abs(value) < _FIRST_EXPONENT:
+            raise _Unfit("the number is too large for an integer")
+        return
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            try:
+                _check_readable(item)
+            except _Unfit as error:
+                error.path.append(str(key))
+                raise
+
+
+def _input_error(error: _Unfit) -> InputError:
+    problem = f"this value has no canonical JSON form: {error.problem}"
+    return InputError(problem, where=_place(error.path), help=_HELP)
 
 
 def canonical_bytes(value: object) -> bytes:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import yaml
 
+from demur.canonical import canonical_bytes
 from demur.classification.classify import classify
 from demur.classification.conclude import conclude
 from demur.classification.grants import sign_grant
@@ -22,8 +23,18 @@ from demur.codes.find import find_refusals
 from demur.codes.line import format_refusal, parse_refusal
 from demur.codes.names import name_problem
 from demur.codes.registry import CORE_PATH, Registry
+from demur.codes.vocabulary import Surface, Verdict
 from demur.errors import InconsistentError, UnknownCodeError
+from demur.gate.gate import Gate
+from demur.memory.consensus import consensus
+from demur.memory.recall import Recall
+from demur.memory.settings import MemorySettings
+from demur.model.finding import Finding
 from demur.model.grant import Grant
+from demur.model.record import Similarity
+from demur.policy.loader import parse_policy
+from demur.store.chain import link_hash
+from demur.store.rows import Head
 
 Case = Mapping[str, Any]
 
@@ -195,8 +206,63 @@ def edited(registry: dict[str, Any], case: Case) -> dict[str, Any]:
     return registry
 
 
+STAGES = {"DENY": "HARD_BLOCKS", "ESCALATE": "ESCALATIONS", "ALLOW": "ALLOW_PATHS"}
+
+
+def check_policy(case: Case) -> None:
+    rules = [
+        {"id": f"R{index}", "stage": STAGES[rule["then"]["verdict"]], **rule}
+        for index, rule in enumerate(case["rules"])
+    ]
+    head = {"schema_version": "policy.v1", "policy_id": "case", "policy_version": "1"}
+    written = json.dumps({**head, "rates": case.get("rates", {}), "rules": rules})
+    gate = Gate(parse_policy(written, registry=CORE), registry=CORE)
+    findings = [Finding(code=code, surface=Surface.INPUT) for code in case.get("findings", ())]
+
+    record = gate.decide(case["request"], findings=findings)
+
+    got = {**record, "matched_rules": [rule.rule_id for rule in record.matched_rules]}
+    want = {name: sorted(v) if name == "reason_codes" else v for name, v in case["want"].items()}
+    got["reason_codes"] = sorted(got["reason_codes"])
+    assert {name: got[name] for name in want} == want
+
+
+def check_memory(case: Case) -> None:
+    scores = case["memory"]
+    recalled = Recall(
+        failure=Similarity(score=scores["failure"]),
+        success=Similarity(score=scores["success"]),
+        grave_score=scores["failure"],
+        uncertainty_score=0,
+        digest="",
+    )
+    settings = MemorySettings(block=0.95, escalate=0.85, allow=0.98, lift=scores.get("lift", False))
+    after = consensus(Verdict(case["verdict"]), case["codes"], recalled, settings, CORE)
+
+    assert {
+        "verdict": after.verdict,
+        "codes": list(after.reason_codes),
+        "resolved": list(after.resolved_codes),
+    } == case["want"]
+
+
+def check_canonical(case: Case) -> None:
+    assert canonical_bytes(case["canonical"]).decode() == case["want"]
+
+
+def check_chain(case: Case) -> None:
+    link = case["chain"]
+    head = Head(link["tenant"], link["seq"] - 1, link["previous"])
+
+    assert link_hash(head, link["decision_id"], canonical_bytes(link["record"])) == case["want"]
+
+
 # The key that tells what a case is about.
 CHECKS: Mapping[str, Callable[[Case], None]] = {
+    "rules": check_policy,
+    "memory": check_memory,
+    "canonical": check_canonical,
+    "chain": check_chain,
     "format": check_format,
     "parse": check_parse,
     "find": check_find,

@@ -9,6 +9,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHOWS = {
     "approval.py": "900 USD, risk 0.1: NEED_CONTEXT -> ALLOW_EXECUTE",
+    "decide.py": "DENY     FAILURE_MEMORY_SIMILAR_BLOCK",
     "shell_guard.py": "refused: {'DESTRUCTIVE_ACTION': 1, 'RCE_RISK': 1}",
 }
 

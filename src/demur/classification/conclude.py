@@ -26,9 +26,12 @@ def conclude(
     resolved_codes: Iterable[str] = (),
     lifted_by: Iterable[str] = (),
     ignored_grants: Iterable[IgnoredGrant] = (),
+    obligations: Iterable[Obligation] = (),
     registry: Registry | None = None,
 ) -> Decision:
     """Return the decision that a verdict and its codes amount to.
+
+    `obligations` hold in addition to those of the codes.
 
     Raises:
         UnknownCodeError: A code is not registered.
@@ -45,6 +48,7 @@ def conclude(
     )
     # INVARIANT: an obligation holds whatever else matched, and after its code was lifted.
     duties = {duty for code in (*names, *resolved) for duty in known[code].obligations}
+    duties.update(obligations)
     return Decision(
         verdict=as_verdict(verdict),
         reason_codes=names,

@@ -3,7 +3,7 @@
 Nothing lifts a hard block, nor a code that says nobody could judge.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ def resolve(
     keys: KeyRing | None = None,
     now: datetime | None = None,
     revoked: Collection[str] = (),
+    judged: Mapping[str, str | None] | None = None,
     registry: Registry | None = None,
 ) -> Decision:
     """Return the decision after `grants` and `accepted` constraints lifted what they can.
@@ -39,6 +40,9 @@ def resolve(
     count are recorded with the reason. Soft codes whose constraints were accepted
     stay in force as the reason for those constraints.
 
+    `judged` repeats a judgement of long ago, where keys are not at hand: by grant id, why
+    it did not count, or None if it did. A grant that it does not name does not count.
+
     Raises:
         InputError: There are grants but no clock to judge them by.
     """
@@ -47,11 +51,15 @@ def resolve(
     known = default_registry() if registry is None else registry
     entries = [known[code] for code in decision.reason_codes]
     withdrawn = frozenset(named("revoked", revoked))
-    judged = _Judged([], [])
+    sorted_out = _Judged([], [])
     for grant in sorted(_grants(grants), key=_order):
-        why = _untrusted(grant, keys, now, withdrawn) or _misses(grant, decision, entries)
-        judged.add(grant, why)
-    lifted = [entry.code for entry in entries if any(_lifts(g, entry) for g in judged.believed)]
+        if judged is None:
+            why: str | None = _untrusted(grant, keys, now, withdrawn)
+        else:
+            why = judged.get(grant.grant_id, Rejection.UNKNOWN_KEY)
+        sorted_out.add(grant, why or _misses(grant, decision, entries))
+    believed = sorted_out.believed
+    lifted = [entry.code for entry in entries if any(_lifts(g, entry) for g in believed)]
     agreed = named("accepted", (*decision.accepted, *named("accepted", accepted)))
     bound = _bound(decision, entries, agreed)
     still = [entry for entry in entries if entry.code not in lifted]
@@ -68,17 +76,26 @@ def resolve(
         scope=decision.scope,
         accepted=agreed,
         resolved_codes=(*decision.resolved_codes, *lifted, *bound),
-        lifted_by=(*decision.lifted_by, *(grant.grant_id for grant in judged.believed)),
-        ignored_grants=tuple(dict.fromkeys((*decision.ignored_grants, *judged.ignored))),
+        lifted_by=(*decision.lifted_by, *(grant.grant_id for grant in believed)),
+        ignored_grants=_still_ignored((*decision.ignored_grants, *sorted_out.ignored), believed),
+        obligations=decision.obligations,
         registry=known,
     )
+
+
+def _still_ignored(
+    ignored: Iterable[IgnoredGrant], believed: Iterable[Grant]
+) -> tuple[IgnoredGrant, ...]:
+    """Return what did not count, without grants that count by now."""
+    counted = {grant.grant_id for grant in believed}
+    return tuple(dict.fromkeys(one for one in ignored if one.grant_id not in counted))
 
 
 class _Judged(NamedTuple):
     believed: list[Grant]
     ignored: list[IgnoredGrant]
 
-    def add(self, grant: Grant, why: Rejection | None) -> None:
+    def add(self, grant: Grant, why: str | None) -> None:
         if why is None:
             self.believed.append(grant)
         else:

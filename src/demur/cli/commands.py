@@ -37,6 +37,28 @@ class CommandModule(Protocol):
 # Modules are imported when their command is chosen, so a command starts fast.
 COMMANDS = (
     Command("demo", "demur.cli.demo", "a short tour, offline: format, parse, classify, explain"),
+    Command(
+        "init", "demur.cli.init", "make a working folder: settings, a policy, samples, a store"
+    ),
+    Command("decide", "demur.cli.decide", "decide requests by policy, and store each decision"),
+    Command("show", "demur.cli.show", "show a decision, or the newest ones"),
+    Command("explain", "demur.cli.explain", "tell why it was decided so, and how to go on"),
+    Command("approve", "demur.cli.approve", "sign a grant for one decision, and resolve it"),
+    Command("learn", "demur.cli.learn", "say how a decision turned out, for later ones"),
+    Command("forget", "demur.cli.forget", "forget what was learned"),
+    Command("export", "demur.cli.export", "write decisions to files: JSON, lines, or a pack"),
+    Command("replay", "demur.cli.replay", "make the decision in a pack again, and compare"),
+    Command("diff", "demur.cli.diff", "say what a policy would have decided about the past"),
+    Command("doctor", "demur.cli.doctor", "check settings, policy, store, rights, clock and disk"),
+    Command("audit verify", "demur.cli.audit_verify", "prove that no record was changed or lost"),
+    Command(
+        "audit heads", "demur.cli.audit_heads", "export where the chains end, to keep elsewhere"
+    ),
+    Command("audit checkpoint", "demur.cli.audit_checkpoint", "note where the chains end now"),
+    Command(
+        "audit erase", "demur.cli.audit_erase", "erase what is personal in a subject's records"
+    ),
+    Command("audit retire", "demur.cli.audit_retire", "delete a tenant's oldest records"),
     Command("format", "demur.cli.format_line", "write a refusal line"),
     Command("parse", "demur.cli.parse_lines", "read refusals out of lines"),
     Command("classify", "demur.cli.classify", "say class and output for a verdict and its codes"),
@@ -50,12 +72,14 @@ COMMANDS = (
     Command("policy lint", "demur.cli.policy_lint", "find what is probably not meant in policies"),
     Command("policy test", "demur.cli.policy_test", "hold a policy to tables of cases"),
     Command("policy show", "demur.cli.policy_show", "show a policy in plain words"),
+    Command("policy import", "demur.cli.policy_import", "read a Lumyn policy into this form"),
     Command("grant keygen", "demur.cli.grant_keygen", "make a key that can sign grants"),
     Command("grant create", "demur.cli.grant_create", "sign a grant"),
     Command("grant verify", "demur.cli.grant_verify", "check a grant offline"),
     Command("grant revoke", "demur.cli.grant_revoke", "add a grant to a revocation list"),
 )
 GROUPS = {
+    "audit": "what was decided, provably",
     "codes": "the registry of reason codes",
     "policy": "rules that decide",
     "grant": "signed authority that lifts workflow blocks",

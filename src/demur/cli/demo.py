@@ -1,4 +1,4 @@
-"""`demur demo`: a short tour, offline: format, parse, classify, resolve, explain."""
+"""`demur demo`: a short tour, offline: format, parse, classify, decide, prove, explain."""
 
 import argparse
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from demur.classification.grants import sign_grant
 from demur.classification.keys import KEY_BYTES, KeyRing, SigningKey
 from demur.classification.resolve import resolve
 from demur.cli.classify import describe
+from demur.cli.demo_gate import decisions
 from demur.cli.terminal import Paint, class_colour, wrap
 from demur.codes.default import default_registry
 from demur.codes.explain import render, sections
@@ -55,11 +56,15 @@ def tour(registry: Registry, paint: Paint) -> Iterator[str]:
     yield from _decisions(registry, paint)
     yield from _heading(paint, "4", "Authority lifts workflow blocks, never hard ones")
     yield from _authority(registry, paint)
-    yield from _heading(paint, "5", "Every code explains itself")
+    yield from _heading(paint, "5", "A gate decides by a policy, stores first, and can prove it")
+    yield from decisions(registry, paint, NOON)
+    yield from _heading(paint, "6", "Every code explains itself")
     title, *rest = sections(registry["DESTRUCTIVE_ACTION"], registry)
     shown = render([title, *rest[:1]], wrap, lambda heading: paint(heading, "bold"))
     yield from (f"  {line}" if line else "" for line in shown.splitlines())
-    yield from _heading(paint, "6", "Go on")
+    yield from _heading(paint, "7", "Go on")
+    yield "  demur init desk && cd desk             a working folder: policy, settings, samples"
+    yield "  demur decide samples/risky-refund.json decide, then `show`, `explain`, `export` it"
     yield "  demur codes list --class HARD_BLOCK    the codes nothing lifts"
     yield "  demur codes explain RCE_RISK           one code as documentation"
     yield "  demur parse app.log                    the refusals in your own log"

@@ -2,19 +2,18 @@
 
 import argparse
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from demur.classification.grants import sign_grant
 from demur.cli.key_files import read_signing_key
+from demur.cli.moments import period
 from demur.codes.default import default_registry
 from demur.codes.entry import Entry
 from demur.codes.vocabulary import GrantKind
 from demur.errors import InputError
 
 __all__ = ["configure", "run"]
-
-_UNITS = {"m": 60, "h": 3600, "d": 86400}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         granted_to=args.to,
         scope=_scope(args.scope),
         not_before=now,
-        expires_at=now + _period(args.period),
+        expires_at=now + period(args.period),
         codes=[_liftable(registry[code], args.kind) for code in args.code],
     )
     print(grant.to_json().decode())
@@ -70,10 +69,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not (key and equals and value):
         raise InputError(f"a scope is KEY=VALUE, not `{text}`", help="like `action=refund`")
     return key, value
-
-
-def _period(text: str) -> timedelta:
-    number, unit = text[:-1], text[-1:]
-    if not number.isdecimal() or unit not in _UNITS or not 0 < int(number) <= 10_000:
-        raise InputError(f"`{text}` is no period", help="like 30m, 8h or 7d")
-    return timedelta(seconds=int(number) * _UNITS[unit])

@@ -95,6 +95,11 @@ class Registry:
         return f"<Registry {self.label}: {len(self)} codes>"
 
     @property
+    def documents(self) -> tuple[Document, tuple[Document, ...]]:
+        """The files it was made of: the core's, and those of organisations."""
+        return self._sources
+
+    @property
     def label(self) -> str:
         """The schema and the versions in force, e.g. `reason_codes.v1@1.0.0+acme.com@2.3.0`."""
         core, *others = self.versions.items()

@@ -57,6 +57,7 @@ class Store:
         self.backend = backend
         self._deadline_s = deadline_s
         self._saved: set[str] = set()
+        self._wanted: dict[str, Snapshot] = {}
         # During a long outage not every id can be kept in mind.
         self._unconfirmed: deque[str] = deque(maxlen=_MOST_UNCONFIRMED)
         self._committer: Committer[_Rows, _Places] = Committer(
@@ -71,7 +72,7 @@ class Store:
         Raises:
             StorageError: It is not stored, or this could not be confirmed in time.
         """
-        self._save(snapshots)
+        self._want(snapshots)
         [place] = self._committer.run((row_of(record),))
         return self._stored(record, place)
 
@@ -83,7 +84,7 @@ class Store:
         Raises:
             StorageError: None is stored, or this could not be confirmed in time.
         """
-        self._save(snapshots)
+        self._want(snapshots)
         places = self._committer.run(tuple(map(row_of, records)))
         return [self._stored(record, at) for record, at in zip(records, places, strict=True)]
 
@@ -93,8 +94,7 @@ class Store:
         Raises:
             StorageError: It is not stored, or this could not be confirmed in time.
         """
-        if any(snapshot.digest not in self._saved for snapshot in snapshots):
-            await asyncio.to_thread(self._save, snapshots)
+        self._want(snapshots)
         [place] = await self._committed((row_of(record),))
         if place.first is None:
             return self._stored(record, place)
@@ -124,6 +124,7 @@ class Store:
         marks = [self._unconfirmed.popleft() for _ in range(len(self._unconfirmed))]
         rows = [row for group in batch for row in group]
         try:
+            self._save()
             places = iter(store_batch(self.backend, rows, marks))
         except BaseException as error:
             self._unconfirmed.extend(marks)
@@ -146,11 +147,17 @@ class Store:
         link = ChainLink(seq=place.previous.seq + 1, previous=place.previous.hash, hash=place.hash)
         return Stored(_replace(record, chain=link))
 
-    def _save(self, snapshots: Sequence[Snapshot]) -> None:
+    def _want(self, snapshots: Sequence[Snapshot]) -> None:
+        """Have texts saved before the next records, by whoever stores those."""
         for snapshot in snapshots:
             if snapshot.digest not in self._saved:
-                self.backend.save_snapshot(snapshot)
-                self._saved.add(snapshot.digest)
+                self._wanted[snapshot.digest] = snapshot
+
+    def _save(self) -> None:
+        for digest, snapshot in list(self._wanted.items()):
+            self.backend.save_snapshot(snapshot)
+            self._saved.add(digest)
+            self._wanted.pop(digest, None)
 
     # -- reading ---------------------------------------------------------------------------
 

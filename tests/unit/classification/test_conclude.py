@@ -80,3 +80,22 @@ def test_a_scope_is_a_mapping_of_strings() -> None:
         conclude("ALLOW", [], scope=["action"])  # type: ignore[arg-type]
     with pytest.raises(InputTypeError, match="a scope holds strings"):
         conclude("ALLOW", [], scope={"amount": 5})  # type: ignore[dict-item]
+
+
+@given(decisions(), st.lists(st.sampled_from(list(Obligation))))
+def test_duties_of_rules_hold_in_addition_to_those_of_codes(
+    decision: Decision, duties: list[Obligation]
+) -> None:
+    again = conclude(
+        decision.verdict,
+        decision.reason_codes,
+        constraints=decision.constraints,
+        missing=decision.missing,
+        attempts_left=decision.attempts_left,
+        obligations=duties,
+        registry=CORE,
+    )
+
+    assert set(again.obligations) == {*decision.obligations, *duties}
+    assert list(again.obligations) == [duty for duty in Obligation if duty in again.obligations]
+    assert again.decision_output is decision.decision_output

@@ -219,3 +219,53 @@ def test_without_a_ring_no_key_is_trusted() -> None:
 def test_only_a_decision_can_be_resolved() -> None:
     with pytest.raises(InputTypeError, match="a decision must be a Decision"):
         resolve("DENY")  # type: ignore[arg-type]
+
+
+# What was found out about grants long ago
+
+
+def repeated(
+    decision: Decision, grants: list[Grant], judged: dict[str, str | None], **more: Any
+) -> Decision:
+    return resolve(decision, grants, judged=judged, registry=CORE, **more)
+
+
+@given(decisions(), GRANTS)
+def test_a_judgement_of_long_ago_is_repeated_without_keys_and_clock(
+    decision: Decision, grants: list[Grant]
+) -> None:
+    before = lift(decision, grants, [])
+    why = {ignored.grant_id: ignored.why for ignored in before.ignored_grants}
+
+    assert repeated(decision, grants, {g.grant_id: why.get(g.grant_id) for g in grants}) == before
+
+
+def test_a_grant_that_nobody_judged_does_not_count() -> None:
+    decision = conclude(
+        "ESCALATE", ["APPROVAL_REQUIRED"], requester="agent:a", scope={"action": "refund"}
+    )
+    after = repeated(decision, [grant("approval")], {}, keys=RING, now=NOON)
+
+    assert after.verdict is Verdict.ESCALATE
+    assert [(one.grant_id, one.why) for one in after.ignored_grants] == [
+        ("g-approval", "unknown_key")
+    ]
+
+
+@pytest.mark.parametrize("why", ["expired", "revoked"])
+def test_a_grant_that_did_not_count_then_does_not_count_now(why: str) -> None:
+    decision = conclude(
+        "ESCALATE", ["APPROVAL_REQUIRED"], requester="agent:a", scope={"action": "refund"}
+    )
+    after = repeated(decision, [grant("approval")], {"g-approval": why}, keys=RING, now=NOON)
+
+    assert [one.why for one in after.ignored_grants] == [why]
+
+
+def test_a_grant_that_counted_still_has_to_reach_this_decision() -> None:
+    decision = conclude(
+        "ESCALATE", ["APPROVAL_REQUIRED"], requester="agent:b", scope={"action": "refund"}
+    )
+    after = repeated(decision, [grant("approval")], {"g-approval": None})
+
+    assert [one.why for one in after.ignored_grants] == ["other_requester"]

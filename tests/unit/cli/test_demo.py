@@ -22,3 +22,17 @@ def test_it_reads_the_same_every_time() -> None:
 
     assert first.status == 0
     assert first.out == second.out
+
+
+def test_the_tour_decides_stores_lifts_learns_and_proves() -> None:
+    text = "\n".join(tour(Registry.load(), Paint()))
+
+    for shown in (
+        "large-refund.json          ESCALATE NEED_CONTEXT  REFUND_OVER_ESCALATION_LIMIT",
+        "NEED_CONTEXT -> ALLOW_EXECUTE",
+        "FAILURE_MEMORY_SIMILAR_BLOCK (likeness 1.00)",
+        "replayed offline: the same decision",
+        "one byte changed: record.json: the member was changed",
+        "the chain of 6 records holds",
+    ):
+        assert shown in text

@@ -1,0 +1,143 @@
+"""`demur approve`: a key holder lifts what holds one decision back, by a grant for it alone."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from demur.classification.grants import Rejection, sign_grant
+from demur.classification.keys import SigningKey
+from demur.cli.commands import STATUSES
+from demur.cli.key_files import read_signing_key
+from demur.cli.moments import period
+from demur.cli.records import ID_HELP, as_json, describe_record, find_record, record_status
+from demur.cli.terminal import Paint
+from demur.cli.workspace import add_config, add_tenant, existing_gate, settings
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import GrantKind, Verdict
+from demur.errors import InputError, one_line
+from demur.gate.clock import system_clock
+from demur.model.grant import Grant
+from demur.model.record import DecisionRecord
+
+__all__ = ["configure", "run"]
+
+# A grant covers this very request, whoever else asks for something alike.
+_SCOPE = ("action", "tenant", "request")
+_HELP = {
+    Rejection.UNKNOWN_KEY: "`keys` in {config} names the keys that count; {key} is not among them",
+    Rejection.BAD_SIGNATURE: "the trusted key `{key}` is another one under the same name",
+    Rejection.WRONG_ALGORITHM: "the trusted key `{key}` is another one under the same name",
+    Rejection.KIND_NOT_PERMITTED: "the trusted key `{key}` may not grant this kind",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = f"{STATUSES}; of the decision that comes of it"
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument(
+        "--key", required=True, type=Path, metavar="FILE", help="your NAME.key.json"
+    )
+    parser.add_argument(
+        "--kind",
+        default=str(GrantKind.APPROVAL),
+        choices=[str(word) for word in GrantKind],
+        help="what is granted",
+    )
+    parser.add_argument("--for", dest="period", default="1h", help="how long, like 30m, 8h, 7d")
+    add_tenant(parser, "the decision must be this tenant's")
+    parser.add_argument("--json", action="store_true", help="the new record as JSON")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Sign, resolve, and say what was lifted; the status is that of the new decision."""
+    key, until = read_signing_key(args.key), period(args.period)
+    gate, store = existing_gate(settings(args))
+    with gate:
+        before = find_record(store, args.id, args.tenant)
+        now = system_clock().replace(microsecond=0)
+        grant = _signed(before, key, args.kind, (now, now + until), gate.registry)
+        after = gate.resolve(before.decision_id, grants=[grant], tenant=before.tenant)
+    if args.json:
+        print(as_json(after))
+    else:
+        print("\n".join(_told(before, after, grant, args)))
+    return record_status(after)
+
+
+def _signed(
+    before: DecisionRecord,
+    key: SigningKey,
+    kind: str,
+    valid: tuple[datetime, datetime],
+    registry: Registry,
+) -> Grant:
+    personal = before.personal
+    if personal is None:
+        raise InputError(f"decision `{before.decision_id}` was erased: nothing can be granted")
+    if before.verdict is Verdict.ALLOW:
+        raise InputError(f"decision `{before.decision_id}` is ALLOW: nothing holds it back")
+    if before.verdict is Verdict.ABSTAIN:
+        raise InputError(
+            "it could not be judged, and what nobody judged nobody can approve",
+            help=before.what_can_be_done_now,
+        )
+    if personal.requester is None:
+        raise InputError(
+            "the request does not say who asks, so nobody can be granted anything",
+            help="requests name it by `subject`: {type: agent, id: billing}",
+        )
+    return sign_grant(
+        key,
+        grant_id=os.urandom(12).hex(),
+        kind=kind,
+        granted_to=personal.requester,
+        scope={name: personal.scope[name] for name in _SCOPE},
+        not_before=valid[0],
+        expires_at=valid[1],
+        codes=_liftable(before, kind, registry),
+    )
+
+
+def _liftable(before: DecisionRecord, kind: str, registry: Registry) -> list[str]:
+    """Return the codes that a grant of this kind lifts, or say why there are none."""
+    entries = [registry[code] for code in before.reason_codes]
+    codes = [entry.code for entry in entries if kind in entry.grants]
+    if codes:
+        return codes
+    kinds = sorted({str(other) for entry in entries for other in entry.grants})
+    names = ", ".join(before.reason_codes)
+    raise InputError(
+        f"a grant of {kind} lifts nothing here: {names} ({before.refusal_class})",
+        help=f"try --kind {' or '.join(kinds)}" if kinds else "no grant lifts it",
+    )
+
+
+def _told(
+    before: DecisionRecord, after: DecisionRecord, grant: Grant, args: argparse.Namespace
+) -> Iterator[str]:
+    paint = Paint()
+    ignored = {void.grant_id: void.why for void in after.ignored_grants}
+    why = ignored.get(grant.grant_id)
+    if why is None:
+        until = f"{grant.expires_at:%Y-%m-%d %H:%M} UTC"
+        codes = ", ".join(grant.codes)
+        yield one_line(f"{grant.granted_by} lifts {codes} for {grant.granted_to}, until {until}")
+    else:
+        yield f"{paint('the grant does not count:', 'bold', 'yellow')} {why.replace('_', ' ')}"
+        advice = _advice(why, grant, args)
+        if advice:
+            yield f"  {paint('help:', 'cyan')} {one_line(advice)}"
+    yield describe_record(after, paint, f"{after.decision_id} (resolves {before.decision_id})")
+    if after.may_execute and why is None:
+        yield "the caller may now ask again:"
+        yield f"  demur decide FILE --continues {after.decision_id}"
+
+
+def _advice(why: str, grant: Grant, args: argparse.Namespace) -> str | None:
+    form = _HELP.get(Rejection(why))
+    shown = args.config or "demur.toml"
+    return None if form is None else form.format(config=shown, key=grant.key_id)

@@ -1,0 +1,32 @@
+"""`demur audit checkpoint`: note in the store where the chains end now."""
+
+import argparse
+import json
+
+from demur.cli.terminal import Paint, table
+from demur.cli.workspace import add_config, existing_store, settings
+from demur.gate.clock import system_clock, timestamp
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("--json", action="store_true", help="a list of JSON objects")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Keep the ends, and print them."""
+    now = timestamp(system_clock())
+    with existing_store(settings(args)) as store:
+        heads = store.checkpoint(now)
+    if args.json:
+        print(json.dumps([{**head._asdict(), "created_at": now} for head in heads], indent=2))
+    elif not heads:
+        print("no records yet: there is no end to note")
+    else:
+        rows = ((head.tenant, str(head.seq), head.hash) for head in heads)
+        print(table(rows, ("TENANT", "RECORDS", "HASH"), Paint()))
+        print(f"noted at {now}; `demur audit verify` holds the chains to it from now on")
+    return 0

@@ -1,0 +1,58 @@
+"""`demur audit erase`: erase what is personal in a subject's records; the chain still holds."""
+
+import argparse
+import json
+
+from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.errors import InputError
+from demur.gate.asking import DEFAULT_TENANT
+from demur.gate.config import configured_spool
+from demur.store.backend import Filter
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 erased; 1 nothing was erased, or an error; 2 usage"
+    parser.add_argument(
+        "--subject", required=True, metavar="WHO", help="who asked, like `agent:billing`"
+    )
+    add_tenant(parser, f"whose records; `{DEFAULT_TENANT}` if left out")
+    parser.add_argument("--yes", action="store_true", help="erase; else only say what would be")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Erase, or say what would be erased."""
+    config, tenant = settings(args), args.tenant or DEFAULT_TENANT
+    with existing_store(config) as store:
+        wanted = Filter(tenant=tenant, subject=args.subject)
+        count = sum(1 for _ in store.find(wanted))
+        if count and args.yes:
+            count = store.erase(tenant, args.subject)
+    if not count:
+        raise InputError(
+            f"there is nothing of `{args.subject}` in the records of tenant `{tenant}`",
+            help="a subject is written as requests name it, like `agent:billing`",
+        )
+    spool = configured_spool(config)
+    left = spool is not None and spool.path.exists()
+    if args.json:
+        print(json.dumps({"tenant": tenant, "records": count, "erased": bool(args.yes)}))
+    else:
+        _print(args, tenant, count)
+        if left and spool is not None:
+            print(f"note: {spool.path} holds decisions that were never stored; look there, too")
+    return int(not args.yes)
+
+
+def _print(args: argparse.Namespace, tenant: str, count: int) -> None:
+    what = f"{count} record{'s' * (count != 1)} of {args.subject}, tenant {tenant}"
+    if args.yes:
+        print(f"erased the personal part of {what}")
+        print("  what was decided and why stays, and the chain still holds")
+    else:
+        print(f"would erase the personal part of {what}, and what was learned from them")
+        print("  nothing was erased; --yes does it, and it cannot be undone")

@@ -1,0 +1,52 @@
+"""`demur audit retire`: delete a tenant's oldest records; the rest of the chain still holds."""
+
+import argparse
+import json
+
+from demur.cli.moments import moment
+from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.errors import InputError
+from demur.gate.asking import DEFAULT_TENANT
+from demur.gate.clock import system_clock, timestamp
+from demur.store.backend import Filter
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 retired; 1 nothing was retired, or an error; 2 usage"
+    parser.add_argument(
+        "--before", required=True, metavar="WHEN", help="a day, a time, or an age like 365d"
+    )
+    add_tenant(parser, f"whose records; `{DEFAULT_TENANT}` if left out")
+    parser.add_argument("--yes", action="store_true", help="delete; else only say what would be")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Delete, or say what would be deleted."""
+    tenant = args.tenant or DEFAULT_TENANT
+    before = timestamp(moment(args.before, system_clock()))
+    with existing_store(settings(args)) as store:
+        count = sum(1 for _ in store.find(Filter(tenant=tenant, until=before)))
+        if count and args.yes:
+            count = store.retire(tenant, before)
+    if not count:
+        raise InputError(f"tenant `{tenant}` has no records from before {before}")
+    if args.json:
+        fields = {"tenant": tenant, "before": before, "records": count, "retired": bool(args.yes)}
+        print(json.dumps(fields))
+    else:
+        _print(args, f"{count} record{'s' * (count != 1)} of tenant {tenant} from before {before}")
+    return int(not args.yes)
+
+
+def _print(args: argparse.Namespace, what: str) -> None:
+    if args.yes:
+        print(f"retired {what}")
+        print("  the chain goes on from the last of them, and `demur audit verify` still proves it")
+    else:
+        print(f"would delete {what}")
+        print("  nothing was deleted; --yes does it, and it cannot be undone")

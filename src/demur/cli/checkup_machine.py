@@ -1,0 +1,112 @@
+"""Check the machine: rights of files, clock, room on the disk, optional parts."""
+
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+from demur.cli.checkup import Check, ok, problem, warning
+from demur.cli.workspace import database_path
+from demur.gate.config import Config, configured_spool
+
+__all__ = ["check_clock", "check_disk", "check_extras", "check_rights"]
+
+_OTHERS = stat.S_IRWXO
+_OTHERS_WRITE = stat.S_IWOTH
+_FIRST_YEAR, _LAST_YEAR = 2025, 2100
+_MIB = 1024 * 1024
+_LEAST, _LITTLE = 64 * _MIB, 1024 * _MIB
+_EXTRAS = {
+    "ed25519": ("cryptography", "grants that gates can check but not sign"),
+    "memory": ("usearch", "fast recall among very many experiences"),
+    "postgres": ("psycopg", "a store in PostgreSQL"),
+}
+
+
+def check_rights(path: Path, config: Config) -> Iterator[Check]:
+    """Yield which files others on this machine can read or change and should not."""
+    found = [
+        *_exposed(_secrets(path, config), _OTHERS, "can be read by every user of this machine"),
+        *_exposed(_trusted(path, config), _OTHERS_WRITE, "can be changed by every user"),
+    ]
+    yield from found
+    if not found:
+        yield ok("rights", "the store and the keys are closed to other users")
+
+
+def _exposed(files: Iterator[Path], bits: int, what: str) -> Iterator[Check]:
+    for file in files:
+        mode = stat.S_IMODE(file.stat().st_mode)
+        if mode & bits:
+            right = "o-rwx" if bits == _OTHERS else "o-w"
+            help_text = f"`demur doctor --fix`, or chmod {right} {file}"
+            yield problem("rights", f"{file} {what}", help_text, _closing(file, mode & ~bits))
+
+
+def _closing(file: Path, mode: int) -> Callable[[], None]:
+    return lambda: file.chmod(mode)
+
+
+def _secrets(path: Path, config: Config) -> Iterator[Path]:
+    """Yield files that hold personal data or can sign."""
+    database, spool = database_path(config), configured_spool(config)
+    candidates = [] if database is None else [Path(f"{database}{end}") for end in _PARTS]
+    if spool is not None:
+        candidates.append(spool.path)
+    candidates += sorted(path.parent.glob("*.key.json"))
+    if config.keys is not None and "hmac" in _text(Path(config.keys)):
+        # For HMAC the trusted key is the secret itself.
+        candidates.append(Path(config.keys))
+    return (file for file in candidates if file.is_file())
+
+
+_PARTS = ("", "-wal", "-shm")
+
+
+def _trusted(path: Path, config: Config) -> Iterator[Path]:
+    """Yield files that say what is decided."""
+    named = (path, config.policy, *config.registries, config.keys)
+    return (Path(file) for file in named if file is not None and Path(file).is_file())
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def check_clock(now: datetime) -> Iterator[Check]:
+    """Yield whether the clock can be right."""
+    if _FIRST_YEAR <= now.year < _LAST_YEAR:
+        yield ok("clock", f"{now:%Y-%m-%d %H:%M} UTC")
+    else:
+        what = f"it is {now:%Y-%m-%d} here, which cannot be"
+        yield problem("clock", what, "set the clock; records and grants go by it")
+
+
+def check_disk(config: Config) -> Iterator[Check]:
+    """Yield whether there is room for more decisions."""
+    database = database_path(config)
+    folder = Path() if database is None else database.parent
+    if not folder.is_dir():
+        return
+    free = shutil.disk_usage(folder).free
+    said = f"{free / _MIB:,.0f} MiB free"
+    if free < _LEAST:
+        yield problem("disk", said, "make room: what cannot be stored is refused")
+    elif free < _LITTLE:
+        yield warning("disk", said, "make room soon: what cannot be stored is refused")
+    else:
+        yield ok("disk", said)
+
+
+def check_extras() -> Iterator[Check]:
+    """Yield which optional parts are installed; none is needed unless a setting asks for it."""
+    for extra, (package, use) in _EXTRAS.items():
+        if find_spec(package) is not None:
+            yield ok("extras", f"{extra}: installed")
+        else:
+            yield ok("extras", f"{extra}: not installed; for {use}: pip install 'demur[{extra}]'")

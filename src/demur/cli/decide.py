@@ -1,0 +1,181 @@
+"""`demur decide`: decide requests by policy, and store each decision."""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from demur.cli.classify import COULD_NOT_JUDGE
+from demur.cli.commands import STATUSES
+from demur.cli.dry_run import dry_gate
+from demur.cli.files import write
+from demur.cli.key_files import read
+from demur.cli.records import (
+    as_json,
+    describe_record,
+    find_record,
+    json_line,
+    record_status,
+)
+from demur.cli.request_files import STANDARD_INPUT, PlacedRequest, placed, read_requests
+from demur.cli.terminal import Paint, table
+from demur.cli.workspace import add_config, add_tenant, settings, workspace_gate
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface, Verdict
+from demur.errors import GrantError, InputError
+from demur.gate.config import Config
+from demur.gate.gate import Gate
+from demur.model.finding import Finding
+from demur.model.grant import Grant
+from demur.model.record import DecisionRecord
+from demur.model.request import read_request
+
+__all__ = ["configure", "run"]
+
+# From what lets the action run to what stops it for good.
+_STRICTNESS = (0, 5, 4, COULD_NOT_JUDGE, 3)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        f"{STATUSES}; of many requests, the strictest; in advisory mode 0, for nothing binds"
+    )
+    parser.add_argument(
+        "file",
+        nargs="?",
+        default=STANDARD_INPUT,
+        metavar="FILE",
+        help="a request as JSON, a list of them, or one a line; `-` is standard input",
+    )
+    parser.add_argument(
+        "--finding",
+        action="append",
+        default=[],
+        metavar="CODE[:SURFACE]",
+        help="what a guard saw; the surface is the code's first if left out; may be given often",
+    )
+    parser.add_argument(
+        "--grant", action="append", default=[], type=Path, metavar="FILE", help="a signed grant"
+    )
+    parser.add_argument(
+        "--accept", action="append", default=[], metavar="TEXT", help="a constraint to accept"
+    )
+    parser.add_argument(
+        "--continues", metavar="ID", help="the earlier decision that this asks again; or `last`"
+    )
+    add_tenant(parser, "for whom it is decided; a request for somebody else is an error")
+    parser.add_argument("--dry-run", action="store_true", help="decide, and store nothing")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the record there, as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="the whole record as JSON; of many, one a line"
+    )
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Decide, print what was decided, and return its status."""
+    found = read_requests(args.file)
+    config = settings(args)
+    with dry_gate(config) if args.dry_run else workspace_gate(config) as gate:
+        if found.listed:
+            records = _many(gate, found.requests, args)
+        else:
+            records = [_one(gate, found.requests[0], args)]
+    if args.json:
+        print(_json(records, listed=found.listed))
+    elif found.listed:
+        print("\n".join(_listing(records, Paint())))
+    else:
+        print(describe_record(records[0], Paint(), _known_by(records[0], config, args)))
+    # Last: it was decided, whether or not the file can be written.
+    if args.out is not None:
+        write(args.out, _json(records, listed=found.listed) + "\n")
+    return max(map(record_status, records), key=_STRICTNESS.index, default=0)
+
+
+def _one(gate: Gate, request: PlacedRequest, args: argparse.Namespace) -> DecisionRecord:
+    findings = [_finding(text, gate.registry) for text in args.finding]
+    grants = [_grant(path) for path in args.grant]
+    value = request.value
+    if args.continues is not None:
+        value = _continuing(gate, value, args)
+    with placed(request.where):
+        return gate.decide(
+            value, findings=findings, grants=grants, accepted=args.accept, tenant=args.tenant
+        )
+
+
+def _continuing(gate: Gate, value: Any, args: argparse.Namespace) -> Any:
+    if gate.store is None:
+        raise InputError("without a store there is nothing to continue")
+    earlier = find_record(gate.store, args.continues, args.tenant)
+    return {**value, "continues": earlier.decision_id} if isinstance(value, dict) else value
+
+
+def _many(
+    gate: Gate, requests: Sequence[PlacedRequest], args: argparse.Namespace
+) -> list[DecisionRecord]:
+    alone = {"--finding": args.finding, "--grant": args.grant, "--accept": args.accept}
+    alone["--continues"] = args.continues
+    given = [option for option, value in alone.items() if value]
+    if given:
+        raise InputError(
+            f"{given[0]} belongs to one request, and there are {len(requests)}",
+            help="decide them one by one",
+        )
+    # Said by place, because the gate takes all of them or none.
+    for request in requests:
+        with placed(request.where):
+            read_request(request.value)
+    return gate.decide_many([request.value for request in requests], tenant=args.tenant)
+
+
+def _finding(text: str, registry: Registry) -> Finding:
+    code, colon, surface = text.partition(":")
+    entry = registry[code]
+    if colon and surface not in list(Surface):
+        raise InputError(f"unknown surface `{surface}`", help=f"one of {', '.join(Surface)}")
+    usual = entry.surfaces[0] if entry.surfaces else Surface.INPUT
+    return Finding(code=entry.code, surface=Surface(surface) if colon else usual)
+
+
+def _grant(path: Path) -> Grant:
+    try:
+        return Grant.from_json(read(path))
+    except GrantError as error:
+        raise GrantError(error.problem, where=str(path), help=error.help) from error
+
+
+def _json(records: Sequence[DecisionRecord], *, listed: bool) -> str:
+    return "\n".join(map(json_line, records)) if listed else as_json(records[0])
+
+
+def _known_by(record: DecisionRecord, config: Config, args: argparse.Namespace) -> str:
+    """Return under which id a decision is found again, or why it is not."""
+    if args.dry_run:
+        return "none: a dry run stores nothing"
+    if record.chain is not None:
+        return f"{record.decision_id} (stored, tenant {record.tenant})"
+    why = "not stored" if config.store else "not stored: the settings name no store"
+    return f"{record.decision_id} ({why})"
+
+
+def _listing(records: Sequence[DecisionRecord], paint: Paint) -> Iterator[str]:
+    if records:
+        rows = (
+            (
+                record.decision_id,
+                record.verdict,
+                record.decision_output,
+                record.action_type,
+                ", ".join(record.reason_codes),
+            )
+            for record in records
+        )
+        yield table(rows, ("DECISION", "VERDICT", "OUTPUT", "ACTION", "CODES"), paint)
+    counts = Counter(record.verdict for record in records)
+    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    number = f"{len(records)} decision{'s' * (len(records) != 1)}"
+    yield paint(f"{number}: {said}" if said else number, "dim")

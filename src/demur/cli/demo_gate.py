@@ -1,0 +1,130 @@
+"""The second half of the tour: real decisions, stored, explained, lifted, replayed and proved."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from importlib.resources import files
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from demur.classification.grants import sign_grant
+from demur.classification.keys import KEY_BYTES, KeyRing, SigningKey
+from demur.cli.terminal import Paint, class_colour, wrap
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Verdict
+from demur.gate.exporting import pack_of
+from demur.gate.gate import Gate
+from demur.gate.pack import PackError, read_pack, write_pack
+from demur.gate.replay import replay
+from demur.memory.settings import MemorySettings
+from demur.model.grant import Grant
+from demur.model.record import DecisionRecord
+from demur.policy.loader import parse_policy
+from demur.store.opening import open_store
+from demur.store.store import Store
+from demur.store.verify import verify_chain
+
+__all__ = ["decisions"]
+
+_TEMPLATES = files("demur.cli") / "templates"
+
+
+class _Steady:
+    """A clock and a source of randomness that are the same in every tour."""
+
+    def __init__(self, start: datetime) -> None:
+        self._start = start
+        self._ticks = count()
+        self._draws = count()
+
+    def clock(self) -> datetime:
+        return self._start + timedelta(seconds=next(self._ticks))
+
+    def entropy(self, size: int) -> bytes:
+        return hashlib.shake_128(str(next(self._draws)).encode()).digest(size)
+
+
+def decisions(registry: Registry, paint: Paint, start: datetime) -> Iterator[str]:
+    """Yield the lines of the tour through the gate."""
+    steady = _Steady(start)
+    key = SigningKey.make(bytes(KEY_BYTES), key_id="demo", holder="user:mary")
+    policy = parse_policy((_TEMPLATES / "policy.yaml").read_text("utf-8"), registry=registry)
+    with (
+        TemporaryDirectory(prefix="demur-demo-") as folder,
+        open_store(Path(folder) / "demur.db", durability="normal") as store,
+    ):
+        gate = Gate(
+            policy,
+            store,
+            registry=registry,
+            memory=MemorySettings(),
+            keys=KeyRing([key.trusted()]),
+            clock=steady.clock,
+            entropy=steady.entropy,
+        )
+        records = {}
+        for sample in sorted((_TEMPLATES / "samples").iterdir(), key=lambda file: file.name):
+            record = gate.decide(json.loads(sample.read_text("utf-8")))
+            records[record.verdict] = record
+            yield from _line(sample.name, record, paint)
+        yield from _lifted(gate, records[Verdict.ESCALATE], key, start, paint)
+        yield from _learned(gate, records[Verdict.ALLOW], paint)
+        yield from _proved(store, records[Verdict.DENY], paint)
+
+
+def _line(name: str, record: DecisionRecord, paint: Paint) -> Iterator[str]:
+    output = paint(record.decision_output, "bold", class_colour(record.refusal_class))
+    codes = ", ".join(record.reason_codes) or "nothing refuses"
+    yield f"  {name.ljust(26)} {record.verdict.ljust(8)} {output}  {codes}"
+    yield wrap(record.explanation.summary, " " * 4)
+
+
+def _lifted(
+    gate: Gate, asked: DecisionRecord, key: SigningKey, start: datetime, paint: Paint
+) -> Iterator[str]:
+    after = gate.resolve(asked.decision_id, grants=[_approval(asked, key, start)])
+    arrow = f"{asked.decision_output} -> {paint(after.decision_output, 'bold')}"
+    yield f"  user:mary approves {asked.decision_id}: {arrow}"
+
+
+def _approval(asked: DecisionRecord, key: SigningKey, start: datetime) -> Grant:
+    """Return a grant for exactly what was asked."""
+    personal = asked.personal
+    assert personal is not None
+    assert personal.requester is not None
+    return sign_grant(
+        key,
+        grant_id="g-demo",
+        kind="approval",
+        granted_to=personal.requester,
+        scope={name: personal.scope[name] for name in ("action", "request", "tenant")},
+        not_before=start,
+        expires_at=start + timedelta(hours=1),
+    )
+
+
+def _learned(gate: Gate, allowed: DecisionRecord, paint: Paint) -> Iterator[str]:
+    gate.learn(allowed.decision_id, "failure", severity=4, note="the parcel had arrived")
+    again = gate.decide({**allowed["request"], "request_id": None})
+    score = again["risk_signals"]["failure_similarity"]["score"]
+    codes = paint(", ".join(again.reason_codes), "bold")
+    yield f"  it turned out badly, and is learned: the same again is {again.verdict}"
+    yield f"    {codes} (likeness {score:.2f})"
+
+
+def _proved(store: Store, denied: DecisionRecord, paint: Paint) -> Iterator[str]:
+    pack = write_pack(pack_of(store, denied))
+    same = replay(read_pack(pack)).same
+    word = "the same decision" if same else "another decision"
+    size = f"{len(pack) // 1024} kB"
+    yield f"  export {denied.decision_id}, {size}; replayed offline: {paint(word, 'bold')}"
+    forged = pack.replace(b'"verdict":"DENY"', b'"verdict":"DENi"', 1)
+    try:
+        read_pack(forged)
+    except PackError as error:
+        yield f"  one byte changed: {error.where}: {error.problem}"
+    verification = verify_chain(store.backend)
+    state = "holds" if verification.holds else "is broken"
+    yield f"  the chain of {verification.records} records {paint(state, 'bold')}"

@@ -1,0 +1,182 @@
+"""`demur diff`: what a candidate policy would have decided about decisions of the past."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from demur.cli.export import add_period, wanted
+from demur.cli.options import add_registry
+from demur.cli.terminal import Paint, table
+from demur.cli.workspace import add_config, add_tenant, config_path, existing_store, read_settings
+from demur.codes.default import default_registry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Verdict
+from demur.errors import InputError, one_line
+from demur.gate.diff import Change, Comparison, compare
+from demur.gate.lines import read_lines
+from demur.policy.loader import load_policy
+
+__all__ = ["configure", "run"]
+
+_USUAL = 20
+_CHOICES = ("since", "until", "tenant", "action", "config")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 nothing would change (or --allow-changes); 1 something would, a decision could "
+        "not be compared, or there was none to compare; 2 usage"
+    )
+    parser.add_argument(
+        "records",
+        nargs="?",
+        type=Path,
+        metavar="RECORDS",
+        help="lines of `demur export --all`; without them, the decisions in the store",
+    )
+    parser.add_argument("--policy", required=True, metavar="FILE", help="the candidate")
+    parser.add_argument("--action", metavar="TYPE", help="only decisions on this type of action")
+    add_period(parser)
+    add_tenant(parser)
+    add_registry(parser)
+    parser.add_argument(
+        "--allow-changes", action="store_true", help="changes are no failure; errors still are"
+    )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=_USUAL,
+        metavar="N",
+        help=f"show so many changed decisions, {_USUAL} unless said otherwise; all are counted",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what would change; 0 if nothing would and everything was compared."""
+    if args.limit < 0:
+        raise InputError(f"--limit takes a number from 0 on, not `{args.limit}`")
+    found = _from_store(args) if args.records is None else _from_file(args)
+    if args.json:
+        print(json.dumps(_as_json(found), indent=2))
+    else:
+        print("\n".join(_text(found, Paint())))
+    return int(not found.sound or (found.changed > 0 and not args.allow_changes))
+
+
+def _from_store(args: argparse.Namespace) -> Comparison:
+    config = read_settings(config_path(args))
+    registry = default_registry(*config.registries, *args.registry)
+    with existing_store(config) as store:
+        return _compare(args, registry, store.find(wanted(args)))
+
+
+def _from_file(args: argparse.Namespace) -> Comparison:
+    given = [name for name in _CHOICES if getattr(args, name) is not None]
+    if given:
+        problem = f"--{given[0]} chooses in the store, and a file is named"
+        raise InputError(problem, help="choose when you export")
+    registry = default_registry(*args.registry)
+    with args.records.open("rb") as lines:
+        return _compare(args, registry, read_lines(lines))
+
+
+def _compare(args: argparse.Namespace, registry: Registry, records: Iterator[Any]) -> Comparison:
+    policy = load_policy(args.policy, registry=registry)
+    return compare(policy, records, registry=registry, keep=args.limit)
+
+
+def _as_json(found: Comparison) -> dict[str, Any]:
+    return {
+        "sound": found.sound,
+        "compared": found.compared,
+        "changed": found.changed,
+        "failed": found.failed,
+        "skipped": found.skipped,
+        "erased": found.erased,
+        "verdicts": [
+            {"before": before, "after": after, "count": count}
+            for (before, after), count in sorted(found.verdicts.items())
+        ],
+        "codes": dict(sorted(found.codes.items())),
+        "also": dict(sorted(found.also.items())),
+        "changes": [change._asdict() for change in found.changes],
+        "failures": [failure._asdict() for failure in found.failures],
+    }
+
+
+def _text(found: Comparison, paint: Paint) -> Iterator[str]:
+    if found.changed:
+        yield from _matrix(found, paint)
+        yield from _counts(found, paint)
+        yield from _changes(found, paint)
+    for failure in found.failures:
+        yield (
+            one_line(f"{failure.decision_id}: ")
+            + paint("error: ", "bold", "red")
+            + one_line(failure.problem)
+        )
+    if found.failed > len(found.failures):
+        yield paint(f"... and {found.failed - len(found.failures)} more errors", "dim")
+    yield _closing(found, paint)
+
+
+def _matrix(found: Comparison, paint: Paint) -> Iterator[str]:
+    shown = [verdict for verdict in Verdict if any(verdict in pair for pair in found.verdicts)]
+    rows = (
+        (before, *(str(found.verdicts[before, after] or "-") for after in shown))
+        for before in shown
+    )
+    yield table(rows, ("WAS \\ WOULD BE", *shown), paint)
+    yield ""
+
+
+def _counts(found: Comparison, paint: Paint) -> Iterator[str]:
+    rows = [(str(count), name) for name, count in found.codes.most_common()]
+    rows += [(str(count), f"another {name}") for name, count in found.also.most_common()]
+    yield table(rows, ("COUNT", "CHANGE"), paint)
+    yield ""
+
+
+def _changes(found: Comparison, paint: Paint) -> Iterator[str]:
+    if not found.changes:
+        return
+    rows = (
+        (
+            change.decision_id,
+            change.action_type,
+            change.before
+            if change.before is change.after
+            else f"{change.before} -> {change.after}",
+            _details(change),
+        )
+        for change in found.changes
+    )
+    yield table(rows, ("DECISION", "ACTION", "VERDICT", "CHANGE"), paint)
+    if found.changed > len(found.changes):
+        yield paint(f"... and {found.changed - len(found.changes)} more", "dim")
+    yield ""
+
+
+def _details(change: Change) -> str:
+    codes = [
+        *(f"-{code}" for code in change.codes_gone),
+        *(f"+{code}" for code in change.codes_new),
+    ]
+    return ", ".join(codes) or f"another {', '.join(change.also)}"
+
+
+def _closing(found: Comparison, paint: Paint) -> str:
+    counts = [f"{found.compared} compared", f"{found.changed} would change"]
+    counts += [f"{found.failed} could not be compared"] if found.failed else []
+    counts += [f"{found.skipped} skipped (no policy decided)"] if found.skipped else []
+    counts += [f"{found.erased} erased"] if found.erased else []
+    words = ", ".join(counts)
+    if not found.compared:
+        words += ": nothing was compared, so nothing is known"
+    colour = "red" if not found.sound else "yellow" if found.changed else "green"
+    return paint(words, colour)

@@ -1,0 +1,111 @@
+"""`demur doctor`: whether settings, policy, store, rights, clock and disk are as they should be."""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from demur.cli.checkup import Check, State, problems_of
+from demur.cli.checkup_machine import check_clock, check_disk, check_extras, check_rights
+from demur.cli.checkup_settings import check_settings
+from demur.cli.checkup_store import check_spool, check_store
+from demur.cli.terminal import Paint
+from demur.cli.workspace import add_config, config_path, read_settings
+from demur.errors import DemurError, one_line
+from demur.gate.clock import system_clock
+
+__all__ = ["configure", "examine", "run"]
+
+_COLOURS = {State.OK: "green", State.WARNING: "yellow", State.PROBLEM: "red"}
+# A repair may bring to light what it hid: a folder, then what is in it.
+_ROUNDS = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 no problem is left, warnings alone are none; 1 one is; 2 usage"
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="repair what is safe to: make missing folders, close files to other users",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what was found; 1 if a problem is left."""
+    now = system_clock()
+    checks = list(examine(args, now))
+    fixed: list[Check] = []
+    for _ in range(_ROUNDS if args.fix else 0):
+        repaired = list(_repaired(checks))
+        if not repaired:
+            break
+        fixed += repaired
+        checks = list(examine(args, now))
+    if args.json:
+        print(json.dumps(_as_json(checks, fixed), indent=2))
+    else:
+        print("\n".join(_told(checks, fixed, Paint())))
+    return int(any(check.state is State.PROBLEM for check in checks))
+
+
+def examine(args: argparse.Namespace, now: datetime) -> Iterator[Check]:
+    """Yield everything that was looked at."""
+    yield from _workspace(args, now)
+    yield from check_clock(now)
+    yield from check_extras()
+
+
+def _workspace(args: argparse.Namespace, now: datetime) -> Iterator[Check]:
+    try:
+        path = config_path(args)
+        config = read_settings(path)
+    except DemurError as error:
+        yield from problems_of("settings", error)
+        return
+    yield from check_settings(path, config)
+    yield from check_store(config, now)
+    yield from check_spool(config)
+    yield from check_rights(path, config)
+    yield from check_disk(config)
+
+
+def _repaired(checks: Sequence[Check]) -> Iterator[Check]:
+    """Yield the checks whose repair worked; one that did not stays a problem."""
+    for check in checks:
+        if check.fix is None:
+            continue
+        try:
+            check.fix()
+        except OSError:
+            continue
+        yield check
+
+
+def _as_json(checks: Sequence[Check], fixed: Sequence[Check]) -> dict[str, object]:
+    return {
+        "problems": sum(check.state is State.PROBLEM for check in checks),
+        "warnings": sum(check.state is State.WARNING for check in checks),
+        "fixed": [check.what for check in fixed],
+        "checks": [check.as_json() for check in checks],
+    }
+
+
+def _told(checks: Sequence[Check], fixed: Sequence[Check], paint: Paint) -> Iterator[str]:
+    for check in fixed:
+        yield f"{paint('fixed'.ljust(8), 'cyan')} {check.name.ljust(10)} {one_line(check.what)}"
+    for check in checks:
+        state = paint(check.state.ljust(8), _COLOURS[check.state])
+        yield f"{state} {check.name.ljust(10)} {one_line(check.what)}"
+        if check.help:
+            yield f"  {paint('help:', 'cyan')} {one_line(check.help)}"
+    counts = Counter(check.state for check in checks)
+    said = [
+        f"{counts[state]} {state}{'s' * (counts[state] != 1)}"
+        for state in (State.PROBLEM, State.WARNING)
+        if counts[state]
+    ]
+    yield paint(", ".join(said) or "all is well", "dim")

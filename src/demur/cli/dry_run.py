@@ -1,0 +1,44 @@
+"""Deciding without storing: the store is read as always, and nothing is written to it."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from demur.cli.workspace import database_path
+from demur.gate.config import Config, open_gate
+from demur.gate.gate import Gate
+from demur.model.record import DecisionRecord
+from demur.store.rows import Snapshot
+from demur.store.store import Store, Stored
+
+__all__ = ["dry_gate"]
+
+
+class _DryStore(Store):
+    """A store that only seems to take records: earlier ones are known, new ones are not kept."""
+
+    def put(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> Stored:
+        """Return what storing the record would have returned."""
+        del snapshots
+        request_id = record.request_id
+        first = None if request_id is None else self.by_request(record.tenant, request_id)
+        return Stored(record) if first is None else Stored(first, duplicate=True)
+
+    def put_many(
+        self, records: Sequence[DecisionRecord], snapshots: Sequence[Snapshot] = ()
+    ) -> list[Stored]:
+        """Return what storing the records would have returned."""
+        return [self.put(record, snapshots) for record in records]
+
+
+def dry_gate(config: Config) -> Gate:
+    """Return a gate that decides by the settings, remembers what was learned, and stores nothing.
+
+    What cannot be stored is not spooled either.
+    """
+    path = database_path(config)
+    absent = path is not None and not path.exists()
+    gate = open_gate(replace(config, spool="", store="" if absent else config.store))
+    if gate.store is not None:
+        gate.store = _DryStore(gate.store.backend)
+    return gate

@@ -1,0 +1,129 @@
+"""`demur export`: a decision as JSON or as a pack, or many as lines."""
+
+import argparse
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from demur.cli.key_files import read_signing_key
+from demur.cli.moments import moment
+from demur.cli.records import ID_HELP, as_json, find_record
+from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.codes.vocabulary import Verdict
+from demur.errors import InputError
+from demur.gate.clock import system_clock, timestamp
+from demur.gate.exporting import pack_of
+from demur.gate.lines import write_line
+from demur.gate.pack import write_pack
+from demur.model.record import DecisionRecord
+from demur.store.backend import Filter
+from demur.store.store import Store
+
+__all__ = ["add_period", "configure", "run", "wanted"]
+
+_OWNER_ONLY = 0o600
+_CHOICES = ("verdict", "code", "action", "subject", "since", "until")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "a pack holds everything that one decision was made of, for `demur replay`; lines are "
+        "for `demur diff` and for auditors. Both hold what came in, which may be personal. "
+        "exit: 0 exported, 1 error, 2 usage"
+    )
+    parser.add_argument("id", nargs="?", metavar="ID", help=ID_HELP)
+    parser.add_argument("--all", action="store_true", help="every decision, as JSON lines")
+    parser.add_argument("--verdict", choices=[str(word) for word in Verdict], help="only these")
+    parser.add_argument("--code", metavar="CODE", help="only those with this reason code")
+    parser.add_argument("--action", metavar="TYPE", help="only those on this type of action")
+    parser.add_argument("--subject", metavar="WHO", help="only those that this subject asked for")
+    add_period(parser)
+    add_tenant(parser)
+    parser.add_argument("--pack", action="store_true", help="the decision as a pack; needs --out")
+    parser.add_argument("--sign", type=Path, metavar="KEYFILE", help="sign the pack with this key")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file")
+    add_config(parser)
+
+
+def add_period(parser: argparse.ArgumentParser) -> None:
+    """Add `--since WHEN` and `--until WHEN`, which `wanted` reads."""
+    when = "a day, a time, or how long ago, like 7d"
+    parser.add_argument("--since", metavar="WHEN", help=f"only from then on: {when}")
+    parser.add_argument("--until", metavar="WHEN", help="only before then")
+
+
+def wanted(args: argparse.Namespace) -> Filter:
+    """Return which records the options ask for."""
+    now = system_clock()
+    return Filter(
+        tenant=args.tenant,
+        verdict=getattr(args, "verdict", None),
+        reason_code=getattr(args, "code", None),
+        action_type=args.action,
+        since=None if args.since is None else timestamp(moment(args.since, now)),
+        until=None if args.until is None else timestamp(moment(args.until, now)),
+        subject=getattr(args, "subject", None),
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write what was asked for."""
+    _check(args)
+    with existing_store(settings(args)) as store:
+        if args.id is None:
+            _put_lines(args.out, store.find(wanted(args)))
+        else:
+            record = find_record(store, args.id, args.tenant)
+            if args.pack:
+                _put_pack(args, store, record)
+            else:
+                _put(args.out, [as_json(record).encode() + b"\n"])
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    chosen = [f"--{name}" for name in _CHOICES if getattr(args, name) is not None]
+    chosen += ["--all"] if args.all else []
+    if args.id is not None and chosen:
+        raise InputError(f"{chosen[0]} chooses among decisions, and one is named already")
+    if args.id is None and args.pack:
+        raise InputError("a pack holds one decision", help="name it: demur export ID --pack")
+    if args.id is None and not chosen and args.tenant is None:
+        raise InputError("which decisions?", help="name one, or choose by --all, --since, ...")
+    if args.pack and args.out is None:
+        raise InputError("a pack is a file", help="name it by --out decision.zip")
+    if args.sign is not None and not args.pack:
+        raise InputError("only a pack can be signed", help="add --pack")
+
+
+def _put_pack(args: argparse.Namespace, store: Store, record: DecisionRecord) -> None:
+    key = None if args.sign is None else read_signing_key(args.sign)
+    _put(args.out, [write_pack(pack_of(store, record), key)])
+    print(f"{args.out}: decision {record.decision_id}")
+
+
+def _put_lines(path: Path | None, records: Iterable[DecisionRecord]) -> None:
+    count = _put(path, (write_line(record) + b"\n" for record in records))
+    if path is not None:
+        print(f"{path}: {count} decision{'s' * (count != 1)}")
+
+
+def _put(path: Path | None, chunks: Iterable[bytes]) -> int:
+    """Print the chunks, or write them to a file that is whole or not there; return how many."""
+    count = 0
+    if path is None:
+        for count, chunk in enumerate(chunks, start=1):  # noqa: B007 - the last one is the number
+            print(chunk.decode(), end="")
+        return count
+    part = path.with_name(f"{path.name}.part")
+    try:
+        # What came in may be personal: the file is its owner's alone.
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ONLY)
+        with os.fdopen(descriptor, "wb") as file:
+            for count, chunk in enumerate(chunks, start=1):  # noqa: B007 - see above
+                file.write(chunk)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return count

@@ -1,0 +1,127 @@
+"""Decision records for people: found by what they type, shown in a few lines, or as JSON."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from demur.cli.classify import describe, exit_status
+from demur.cli.terminal import Paint, wrap
+from demur.errors import InputError, one_line
+from demur.gate.asking import DEFAULT_TENANT
+from demur.model.record import DecisionRecord
+from demur.store.backend import Filter
+from demur.store.store import Store
+
+__all__ = [
+    "ID_HELP",
+    "NEWEST",
+    "amount_text",
+    "as_json",
+    "describe_record",
+    "find_record",
+    "json_line",
+    "labelled",
+    "record_status",
+]
+
+NEWEST = "last"
+ID_HELP = "a decision's id, or its beginning; `last` is the newest, `request:ID` goes by request id"
+_BY_REQUEST = "request:"
+
+
+def find_record(store: Store, name: str, tenant: str | None = None) -> DecisionRecord:
+    """Return the decision that somebody means by `name`.
+
+    Raises:
+        InputError: There is none, or there are several.
+    """
+    if name == NEWEST:
+        newest = store.find(Filter(tenant=tenant), newest_first=True, limit=1)
+        record = next(newest, None)
+        problem = "there is no decision yet"
+    elif name.startswith(_BY_REQUEST):
+        request_id, owner = name.removeprefix(_BY_REQUEST), tenant or DEFAULT_TENANT
+        record = store.by_request(owner, request_id)
+        problem = f"there is no decision on a request `{request_id}` of tenant `{owner}`"
+    else:
+        found = store.resolve_id(name.upper()) if name else None
+        record = None if found is None else store.get(found, tenant)
+        problem = f"there is no decision `{name}`" + (f" of tenant `{tenant}`" if tenant else "")
+    if record is None:
+        raise InputError(problem, help="`demur show` lists the newest ones")
+    return record
+
+
+def record_status(record: DecisionRecord) -> int:
+    """Return the exit status of a decision: what does not bind lets the action run."""
+    return exit_status(record.decision) if record.enforced else 0
+
+
+def describe_record(record: DecisionRecord, paint: Paint, known_by: str) -> str:
+    """Return a decision as a few lines; `known_by` says under which id it is kept, and where."""
+    lines = [describe(record.decision, paint)]
+    lines += labelled([*_more(record), ("id", known_by)], paint)
+    if not record.enforced:
+        note = "advisory mode: this is recorded, and does not bind; the action may run"
+        lines.append(f"{paint('note:', 'cyan')} {note}")
+    return "\n".join(lines)
+
+
+def labelled(pairs: Iterable[tuple[str, str]], paint: Paint) -> Iterator[str]:
+    """Yield label and text of each pair as the lines of a decision, wrapped."""
+    for label, text in pairs:
+        body = wrap(one_line(text), " " * 7).lstrip()
+        yield f"  {paint(label.ljust(4), 'dim')} {body}"
+
+
+def _more(record: DecisionRecord) -> Iterator[tuple[str, str]]:
+    if record.reason_codes:
+        yield "code", ", ".join(record.reason_codes)
+    if record.matched_rules:
+        rules = (f"{rule.rule_id} ({rule.stage})" for rule in record.matched_rules)
+        yield "rule", ", ".join(rules)
+    if record.shadow_rules:
+        yield "rule", f"{', '.join(record.shadow_rules)} (shadow: does not count)"
+    for fact in record.invalid:
+        yield "bad", f"{fact.path} cannot be used by {fact.rule_id}"
+    lifted = [code for code in record.resolved_codes if code not in record.reason_codes]
+    if lifted:
+        yield "lift", f"{', '.join(lifted)}{_by(record)}"
+    bound = [code for code in record.resolved_codes if code in record.reason_codes]
+    if bound:
+        yield "keep", f"{'; '.join(record.accepted)} ({', '.join(bound)})"
+    for grant in record.ignored_grants:
+        # What did not count at first may count by now.
+        if grant.grant_id not in record.lifted_by:
+            yield "void", f"grant {grant.grant_id}: {grant.why.replace('_', ' ')}"
+
+
+def _by(record: DecisionRecord) -> str:
+    """Return who lifted a code, as far as that is still known."""
+    grants = () if record.personal is None else record.personal.grants
+    holders = {grant.grant_id: grant.granted_by for grant in grants}
+    named = (f"{holders.get(one, 'grant')} ({one})" for one in record.lifted_by)
+    return f" by {', '.join(named)}" if record.lifted_by else ""
+
+
+def amount_text(record: DecisionRecord) -> str:
+    """Return the amount that was asked for, or nothing."""
+    amount = record.amount
+    if amount is None:
+        return ""
+    value = "?" if amount.value is None else amount.value
+    return f"{value} {amount.currency or ''}".rstrip()
+
+
+def as_json(record: DecisionRecord) -> str:
+    """Return the whole record as JSON for people and tools."""
+    return json.dumps(_plain(record), indent=2)
+
+
+def json_line(record: DecisionRecord) -> str:
+    """Return the whole record as JSON on one line."""
+    return json.dumps(_plain(record), separators=(",", ":"))
+
+
+def _plain(record: DecisionRecord) -> dict[str, Any]:
+    return {key: record[key] for key in record}

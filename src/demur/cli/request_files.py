@@ -1,0 +1,132 @@
+"""Requests in files: one JSON object, a list of them, or one a line."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.errors import DemurError, InputError
+
+__all__ = ["STANDARD_INPUT", "PlacedRequest", "Requests", "placed", "read_requests"]
+
+STANDARD_INPUT = "-"
+# What a request cannot say about itself, and how a command line says it.
+_BESIDE = {
+    "accepted": "accepted constraints come in beside the request: --accept TEXT",
+    "findings": "findings of guards come in beside the request: --finding CODE",
+    "grants": "grants come in beside the request: --grant FILE",
+}
+
+
+class PlacedRequest(NamedTuple):
+    """A request that was read, not checked yet, and where it stands."""
+
+    where: str
+    value: Any
+
+
+class Requests(NamedTuple):
+    """What a file holds. A file with one object is no list, whatever a list of one would mean."""
+
+    listed: bool
+    requests: tuple[PlacedRequest, ...]
+
+
+def read_requests(name: str) -> Requests:
+    """Return the requests in the file `name`; `-` is standard input.
+
+    Raises:
+        InputError: It cannot be read, or is no JSON.
+    """
+    shown, raw = _read(name)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8, from byte {error.start} on", where=shown) from error
+    if not text.strip():
+        raise InputError("there is no request in it", where=shown, help='like {"action": ...}')
+    try:
+        value = _parsed(text, shown)
+    except json.JSONDecodeError as error:
+        lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        if len(lines) < 2 or not _is_json(lines[0][1]):
+            raise _not_json(error, shown) from error
+        return Requests(listed=True, requests=tuple(_lines(lines, shown)))
+    if isinstance(value, list):
+        found = (PlacedRequest(f"{shown}[{index}]", item) for index, item in enumerate(value))
+        return Requests(listed=True, requests=tuple(found))
+    return Requests(listed=False, requests=(PlacedRequest(shown, value),))
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Put the place of a request before the place that an error names within it."""
+    try:
+        yield
+    except DemurError as error:
+        if not isinstance(error, ValueError | TypeError):
+            raise
+        inner = f"{where}: {error.where}" if error.where else where
+        help_text = _BESIDE.get(error.where or "", error.help)
+        raise InputError(error.problem, where=inner, help=help_text) from error
+
+
+def _read(name: str) -> tuple[str, bytes]:
+    if name == STANDARD_INPUT:
+        if sys.stdin.isatty():
+            print("reading a request from the keyboard; end it by Ctrl-D", file=sys.stderr)
+        return "standard input", sys.stdin.buffer.read()
+    try:
+        return name, Path(name).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot read the request: {reason}", where=name) from error
+
+
+def _lines(lines: list[tuple[int, str]], shown: str) -> Iterator[PlacedRequest]:
+    for number, line in lines:
+        where = f"{shown}:{number}"
+        try:
+            yield PlacedRequest(where, _parsed(line, where))
+        except json.JSONDecodeError as error:
+            raise InputError(f"not JSON: {_said(error)}", where=f"{where}:{error.colno}") from error
+
+
+def _not_json(error: json.JSONDecodeError, shown: str) -> InputError:
+    return InputError(f"not JSON: {_said(error)}", where=f"{shown}:{error.lineno}:{error.colno}")
+
+
+def _said(error: json.JSONDecodeError) -> str:
+    return error.msg[:1].lower() + error.msg[1:]
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except RecursionError as error:
+        raise InputError("not JSON that can be read: too deep", where=where) from error
+    except _TwiceError as error:
+        raise InputError(f"the key `{error}` stands twice in one object", where=where) from error
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+class _TwiceError(Exception):
+    """A key that stands twice: readers would disagree on which one counts."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _TwiceError(key)
+        found[key] = value
+    return found

@@ -1,0 +1,124 @@
+"""Everything that is known about one decision, gathered for whoever asks why."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from demur.codes.bundle import unbundle
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Verdict
+from demur.errors import DemurError
+from demur.memory.recall import SIGNALS
+from demur.model.record import DecisionRecord
+from demur.policy.loader import parse_policy
+from demur.policy.policy import Policy
+from demur.policy.words import in_words
+from demur.store.rows import Label
+from demur.store.store import Store
+
+__all__ = ["GrantTold", "RuleTold", "SimilarTold", "Story", "gather_story", "grants_told"]
+
+
+class RuleTold(NamedTuple):
+    """A rule that matched, in words if its policy is known. In shadow it did not count."""
+
+    rule_id: str
+    stage: str
+    verdict: Verdict | None
+    words: str | None
+    shadow: bool
+
+
+class SimilarTold(NamedTuple):
+    """An experience that the request resembles."""
+
+    outcome: str
+    score: float
+    memory_id: str
+    summary: str
+
+
+class GrantTold(NamedTuple):
+    """A grant that came in, and what became of it; `why` is None if it counted."""
+
+    grant_id: str
+    kind: str
+    granted_by: str
+    why: str | None
+
+
+class Story(NamedTuple):
+    """One decision with what belongs to it: rules in words, codes in words, what came after."""
+
+    record: DecisionRecord
+    codes: Mapping[str, str]
+    rules: tuple[RuleTold, ...]
+    similar: tuple[SimilarTold, ...]
+    signals: Mapping[str, Any]
+    family: tuple[DecisionRecord, ...]
+    labels: tuple[Label, ...]
+
+
+def gather_story(store: Store, record: DecisionRecord) -> Story:
+    """Return the story of a decision, told by the policy and the registry of its own time."""
+    registry = _registry(store, record)
+    policy = None if registry is None else _policy(store, record, registry)
+    family = store.family(record.tenant, record.root_id or record.decision_id)
+    codes = dict.fromkeys((*record.reason_codes, *record.resolved_codes, *record.shadowed_codes))
+    known = {} if registry is None else {code: registry.get(code) for code in codes}
+    personal = record.personal
+    signals = {} if personal is None else personal.risk_signals
+    return Story(
+        record=record,
+        codes={code: entry.summary for code, entry in known.items() if entry is not None},
+        rules=tuple(_rules(record, policy)),
+        similar=tuple(_similar(signals)),
+        signals={name: value for name, value in signals.items() if name not in SIGNALS},
+        family=tuple(family),
+        labels=tuple(label for one in family for label in store.labels(one.decision_id)),
+    )
+
+
+def _registry(store: Store, record: DecisionRecord) -> Registry | None:
+    snapshot = store.snapshot(record.determinism.registry_digest)
+    try:
+        return None if snapshot is None else unbundle(snapshot.text)
+    except DemurError:
+        return None
+
+
+def _policy(store: Store, record: DecisionRecord, registry: Registry) -> Policy | None:
+    snapshot = store.snapshot(record.determinism.policy_digest)
+    try:
+        return None if snapshot is None else parse_policy(snapshot.text, registry=registry)
+    except DemurError:
+        return None
+
+
+def _rules(record: DecisionRecord, policy: Policy | None) -> Iterator[RuleTold]:
+    known = {} if policy is None else {rule.id: rule for rule in policy.rules}
+    stages = {rule.rule_id: rule.stage for rule in record.matched_rules}
+    for rule_id in (*stages, *record.shadow_rules):
+        rule, shadow = known.get(rule_id), rule_id not in stages
+        if rule is None:
+            yield RuleTold(rule_id, stages.get(rule_id, ""), None, None, shadow)
+        else:
+            words = in_words(rule.condition)
+            yield RuleTold(rule_id, rule.stage, rule.then.verdict, words, shadow)
+
+
+def _similar(signals: Mapping[str, Any]) -> Iterator[SimilarTold]:
+    for outcome in ("failure", "success"):
+        for near in signals.get(f"{outcome}_similarity", {}).get("top_k", ()):
+            yield SimilarTold(outcome, near["score"], near["memory_id"], near["summary"])
+
+
+def grants_told(record: DecisionRecord) -> Iterator[GrantTold]:
+    """Yield the grants that came in with a decision."""
+    personal = record.personal
+    if personal is None:
+        return
+    ignored = {grant.grant_id: grant.why for grant in record.ignored_grants}
+    for grant in personal.grants:
+        # What did not count at first may count by now.
+        why = None if grant.grant_id in record.lifted_by else ignored.get(grant.grant_id)
+        yield GrantTold(grant.grant_id, grant.kind, grant.granted_by, why)

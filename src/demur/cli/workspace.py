@@ -1,0 +1,155 @@
+"""The working folder of a command: its settings, and the gate or the store they describe."""
+
+import argparse
+import os
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+from demur.codes.suggest import did_you_mean
+from demur.errors import InputError
+from demur.gate.config import (
+    CONFIG_NAME,
+    Config,
+    find_config,
+    load_config,
+    open_configured_store,
+    open_gate,
+)
+from demur.gate.gate import Gate
+from demur.memory.settings import MemorySettings
+from demur.store.sqlite.connections import MEMORY
+from demur.store.store import Store
+
+__all__ = [
+    "add_config",
+    "add_tenant",
+    "config_path",
+    "database_path",
+    "existing_gate",
+    "existing_store",
+    "make_private",
+    "read_settings",
+    "settings",
+    "workspace_gate",
+]
+
+_OWNER_ONLY = 0o600
+_UNKNOWN = re.compile(r"unknown field `(\w+)`")
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add `--config FILE`, to be handed to `settings`."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"the settings; else what `DEMUR_CONFIG` names, or {CONFIG_NAME} here",
+    )
+
+
+def add_tenant(parser: argparse.ArgumentParser, what: str = "only this tenant's") -> None:
+    """Add `--tenant TENANT`."""
+    parser.add_argument("--tenant", metavar="TENANT", help=what)
+
+
+def settings(args: argparse.Namespace) -> Config:
+    """Return the settings that a command works by.
+
+    Raises:
+        InputError: There are none, or they cannot be used.
+    """
+    return read_settings(config_path(args))
+
+
+def config_path(args: argparse.Namespace) -> Path:
+    """Return the file that holds the settings.
+
+    Raises:
+        InputError: None is named and there is none here.
+    """
+    path: Path | None = args.config or find_config()
+    if path is None:
+        raise InputError(
+            f"there is no {CONFIG_NAME} in this folder",
+            help="`demur init` makes one, with a policy to begin with; "
+            "or name yours by --config or DEMUR_CONFIG",
+        )
+    return path
+
+
+def read_settings(path: Path) -> Config:
+    """Return the settings in a file; a mistyped name is answered with the one that was meant.
+
+    Raises:
+        InputError: They cannot be used.
+    """
+    try:
+        return load_config(path)
+    except InputError as error:
+        unknown = _UNKNOWN.search(error.problem)
+        if unknown is None or error.help:
+            raise
+        in_memory = (error.where or "").endswith(": memory")
+        fields = (MemorySettings if in_memory else Config).__struct_fields__
+        meant = did_you_mean(unknown[1], fields) or f"one of {', '.join(fields)}"
+        problem = f"unknown setting `{unknown[1]}`"
+        raise InputError(problem, where=error.where, help=meant) from error
+
+
+def workspace_gate(config: Config) -> Gate:
+    """Return the gate, to be closed; a new database is made for its owner alone."""
+    make_private(config)
+    return open_gate(config)
+
+
+def existing_gate(config: Config) -> tuple[Gate, Store]:
+    """Return the gate, to be closed, and its store; nothing is made where there is none.
+
+    Raises:
+        InputError: There is no store.
+    """
+    _check_store(config)
+    gate = open_gate(config)
+    assert gate.store is not None
+    return gate, gate.store
+
+
+def existing_store(config: Config) -> Store:
+    """Return the store, to be closed; nothing is made where there is none.
+
+    Raises:
+        InputError: There is no store.
+    """
+    _check_store(config)
+    store = open_configured_store(config)
+    assert store is not None
+    return store
+
+
+def _check_store(config: Config) -> None:
+    if not config.store:
+        raise InputError(
+            "the settings name no store, so no decision was kept",
+            help=f'set `store = "demur.db"` in {CONFIG_NAME}',
+        )
+    path = database_path(config)
+    if path is not None and not path.exists():
+        problem = "there is no store yet"
+        raise InputError(problem, where=str(path), help="the first `demur decide` makes it")
+
+
+def database_path(config: Config) -> Path | None:
+    """Return the file of the store, or None if it is no file."""
+    scheme, separator, rest = config.store.partition("://")
+    if separator and scheme != "sqlite":
+        return None
+    name = unquote(rest.removeprefix("/")) if separator else config.store
+    return Path(name) if name and name != MEMORY else None
+
+
+def make_private(config: Config) -> None:
+    """Make the file of a new store, so that only its owner can read what it will hold."""
+    path = database_path(config)
+    if path is not None and path.parent.is_dir() and not path.exists():
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, _OWNER_ONLY))

@@ -1,0 +1,1 @@
+"""The gate: request in, durable decision out. The only part that knows the order."""

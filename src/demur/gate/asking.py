@@ -1,0 +1,267 @@
+"""What is asked, gathered and checked: the request and everything that came in beside it."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from demur.canonical import (
+    Canonical,
+    canonical_bytes,
+    canonicalise,
+    digest,
+    digest_of_bytes,
+    fast_encode,
+    readable,
+)
+from demur.classification.classify import named
+from demur.codes.registry import Registry
+from demur.errors import InputError, InputTypeError
+from demur.gate.redaction import Profile, Redacted, redact, scrub
+from demur.memory.recall import SIGNALS
+from demur.model.finding import Finding
+from demur.model.grant import Grant
+from demur.model.request import LONGEST_NAME, Request, read_request
+
+__all__ = [
+    "DEFAULT_TENANT",
+    "Asked",
+    "Beside",
+    "Continued",
+    "Given",
+    "gather",
+    "inputs_digest",
+    "scope_of",
+]
+
+DEFAULT_TENANT = "default"
+
+_Part = TypeVar("_Part", Finding, Grant)
+
+# What is asked, without what only names or links the asking of it.
+_SUBSTANCE = ("action", "context", "evidence", "subject")
+_TARGET_KEYS = ("system", "resource_type", "resource_id")
+
+
+class Beside(NamedTuple):
+    """What came in beside the request. None of it can be set from inside a request."""
+
+    findings: tuple[Finding, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    accepted: tuple[str, ...] = ()
+    signals: Mapping[str, Any] = {}
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing came in."""
+        return not (self.findings or self.grants or self.accepted or self.signals)
+
+
+class Continued(NamedTuple):
+    """Where a request stands in its chain of attempts."""
+
+    root_id: str | None = None
+    attempt: int = 1
+    attempts_left: bool = True
+    grants: tuple[Grant, ...] = ()
+
+
+class Asked(NamedTuple):
+    """One question to the gate, ready to be judged."""
+
+    request: Request
+    tenant: str
+    beside: Beside
+    redacted: Redacted
+    continued: Continued
+    now: datetime
+    scope: Mapping[str, str] | None = None
+
+    @property
+    def grants(self) -> tuple[Grant, ...]:
+        """The grants that came in now, and those given earlier for the same chain."""
+        return (*self.beside.grants, *self.continued.grants)
+
+    def fingerprint(self, salt: str) -> str:
+        """Return a salted digest of everything that was asked, before redaction."""
+        seen = salt.encode() + self.request.raw
+        if not self.beside.empty:
+            seen += b"\n" + canonical_bytes(_identity(self.beside))
+        return f"sha256:{sha256(seen).hexdigest()}"
+
+    def inputs_digest(self) -> str:
+        """Return the digest of what is recorded of the question."""
+        beside = self.recorded
+        if beside.empty and not self.redacted.removed:
+            # The bytes of the request are there already; the rest is the same for all.
+            return digest_of_bytes(_ALONE[0] + self.request.raw + _ALONE[1])
+        return inputs_digest(self.redacted.request, beside)
+
+    @property
+    def recorded(self) -> Beside:
+        """What came in beside the request, as it may be stored."""
+        texts, details = self.redacted.texts, self.redacted.details
+        beside = self.beside._replace(grants=self.grants)
+        if not texts and details:
+            return beside
+        return beside._replace(
+            findings=tuple(_scrubbed(finding, texts, details) for finding in beside.findings),
+            signals=scrub(beside.signals, texts),
+        )
+
+
+_ALONE = (b'{"accepted":[],"findings":[],"grants":[],"request":', b',"signals":{}}')
+
+
+def inputs_digest(request: Mapping[str, Any], beside: Beside) -> str:
+    """Return the digest of a recorded request and what came in beside it."""
+    return digest(
+        {
+            "request": request,
+            "findings": msgspec.to_builtins(beside.findings),
+            "grants": msgspec.to_builtins(beside.grants),
+            "accepted": list(beside.accepted),
+            "signals": dict(beside.signals),
+        }
+    )
+
+
+class Given(NamedTuple):
+    """What a caller of the gate hands over beside the request, not looked at yet."""
+
+    findings: Iterable[Finding] = ()
+    grants: Iterable[Grant] = ()
+    accepted: Iterable[str] = ()
+    signals: Mapping[str, Any] | None = None
+    tenant: str | None = None
+
+
+def gather(
+    request: Mapping[str, Any], given: Given, *, registry: Registry, profile: Profile, now: datetime
+) -> Asked:
+    """Return the question, checked and redacted.
+
+    Raises:
+        InputError: A part cannot be used; `where` is its path.
+        InputTypeError: A part has the wrong type.
+    """
+    asked = read_request(request)
+    beside = Beside(
+        _findings(given.findings, registry),
+        _typed("grants", given.grants, Grant),
+        _accepted(given.accepted),
+        {} if given.signals is None else _signals(given.signals),
+    )
+    redacted = redact(asked.facts, profile)
+    return Asked(asked, _tenant(asked, given.tenant), beside, redacted, Continued(), now)
+
+
+def scope_of(asked: Asked) -> Mapping[str, str]:
+    """Return what a grant must cover: the action, the tenant, the target, and the very request."""
+    if asked.scope is not None:
+        return asked.scope
+    facts = asked.request.facts
+    # What may not be stored cannot be what a grant is held against later.
+    target = asked.redacted.request["action"].get("target") or {}
+    substance = {key: facts[key] for key in _SUBSTANCE if facts.get(key) is not None}
+    raw = fast_encode(substance) if asked.request.usual else canonical_bytes(substance)
+    named_targets = {
+        key: target[key] for key in _TARGET_KEYS if isinstance(target.get(key), str) and target[key]
+    }
+    return {
+        **named_targets,
+        "action": asked.request.action.type,
+        "tenant": asked.tenant,
+        "request": digest_of_bytes(raw),
+    }
+
+
+def _tenant(asked: Request, given: str | None) -> str:
+    claimed = asked.tenant
+    if given is None:
+        return claimed or DEFAULT_TENANT
+    if not isinstance(given, str):
+        raise InputTypeError.expected("tenant", "a name", given)
+    if not 0 < len(given) <= LONGEST_NAME:
+        raise InputError(f"a tenant has 1 to {LONGEST_NAME} characters", where="tenant")
+    given = _usable("tenant", given).value
+    # INVARIANT: the operator's tenant beats the caller's.
+    if claimed is not None and claimed != given:
+        raise InputError(f"the request is for `{claimed}`, not for `{given}`", where="tenant.id")
+    return given
+
+
+def _typed(what: str, items: Iterable[_Part], kind: type[_Part]) -> tuple[_Part, ...]:
+    try:
+        listed = tuple(items)
+    except TypeError:
+        raise InputTypeError.expected(what, f"a list of {kind.__name__}", items) from None
+    return tuple(_checked(f"{what}.{index}", item, kind) for index, item in enumerate(listed))
+
+
+def _checked(where: str, item: _Part, kind: type[_Part]) -> _Part:
+    """Return a copy of what was handed over that can be stored and read back."""
+    if not isinstance(item, kind):
+        raise InputTypeError.expected(where, f"a {kind.__name__}", item)
+    fields = {name: getattr(item, name) for name in item.__struct_fields__}
+    if isinstance(item, Finding):
+        fields["evidence"] = _usable(f"{where}.evidence", item.evidence).value
+    try:
+        plain = msgspec.to_builtins(fields, builtin_types=(bytes, bytearray, memoryview))
+        return msgspec.convert(_usable(where, plain).value, kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        problem, _, at = str(error).partition(" - at ")
+        place = at.strip("`").removeprefix("$")
+        raise InputError(problem[:1].lower() + problem[1:], where=f"{where}{place}") from error
+
+
+def _usable(where: str, value: object) -> Canonical:
+    """Return the value in plain types; its place in an error begins with `where`."""
+    try:
+        return readable(canonicalise(value))
+    except InputError as error:
+        place = where if error.where is None else f"{where}.{error.where}"
+        raise InputError(error.problem, where=place, help=error.help) from None
+
+
+def _findings(findings: Iterable[Finding], registry: Registry) -> tuple[Finding, ...]:
+    listed = _typed("findings", findings, Finding)
+    for finding in listed:
+        registry[finding.code]
+    return listed
+
+
+def _accepted(accepted: Iterable[str]) -> tuple[str, ...]:
+    names = named("accepted", accepted)
+    return tuple(_usable("accepted", names).value) if names else ()
+
+
+def _signals(signals: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(signals, Mapping):
+        raise InputTypeError.expected("signals", "a mapping", signals)
+    plain: dict[str, Any] = _usable("signals", signals).value
+    taken = next((name for name in SIGNALS if name in plain), None)
+    if taken is not None:
+        help_text = "memory speaks for itself: use another name"
+        raise InputError("this name belongs to memory", where=f"signals.{taken}", help=help_text)
+    return plain
+
+
+def _identity(beside: Beside) -> dict[str, Any]:
+    """Return what makes two questions with the same request differ; wording does not."""
+    return {
+        "findings": sorted([finding.code, str(finding.surface)] for finding in beside.findings),
+        "grants": sorted(grant.grant_id for grant in beside.grants),
+        "accepted": sorted(beside.accepted),
+        "signals": dict(beside.signals),
+    }
+
+
+def _scrubbed(finding: Finding, texts: frozenset[str], details: bool) -> Finding:  # noqa: FBT001 - from one place
+    if not details:
+        return Finding(code=finding.code, surface=finding.surface, span=finding.span)
+    return msgspec.structs.replace(
+        finding, detail=scrub(finding.detail, texts), evidence=scrub(finding.evidence, texts)
+    )

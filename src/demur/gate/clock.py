@@ -1,0 +1,25 @@
+"""The edge where time and randomness enter. Everything further in gets them as arguments."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+__all__ = ["Clock", "Entropy", "system_clock", "system_entropy", "timestamp"]
+
+Clock = Callable[[], datetime]
+Entropy = Callable[[int], bytes]
+
+
+def system_clock() -> datetime:
+    """Return the time of this machine, in UTC."""
+    return datetime.now(UTC)  # noqa: TID251 - the gate's edge is where the clock enters
+
+
+def system_entropy(count: int) -> bytes:
+    """Return random bytes of this machine."""
+    return os.urandom(count)
+
+
+def timestamp(moment: datetime) -> str:
+    """Return a moment as records write it: UTC, milliseconds, `Z`."""
+    return f"{moment.astimezone(UTC).isoformat(timespec='milliseconds')[:-6]}Z"

@@ -1,0 +1,194 @@
+"""The operator's settings: one file, `demur.toml`, or the same as arguments."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from demur.classification.keys import KeyRing, TrustedKey
+from demur.codes.default import default_registry
+from demur.errors import DemurError, InputError
+from demur.gate.gate import MOST_ATTEMPTS, Gate
+from demur.gate.redaction import profile_named
+from demur.gate.sink import Sink
+from demur.memory.settings import MemorySettings
+from demur.policy.loader import load_policy
+from demur.policy.policy import Mode
+from demur.store.opening import open_store
+from demur.store.spool import Spool
+from demur.store.store import Store
+
+__all__ = [
+    "CONFIG_NAME",
+    "Config",
+    "configured_spool",
+    "find_config",
+    "load_config",
+    "open_configured_store",
+    "open_gate",
+    "trusted_keys",
+]
+
+CONFIG_NAME = "demur.toml"
+_VARIABLE = "DEMUR_CONFIG"
+_SQLITE = "sqlite:///"
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that makes a gate. Paths are relative to the working directory.
+
+    `store` is a path or a URL (`sqlite:///...`, `postgresql://...`); empty means that
+    decisions are not stored. `durability` is `full` (survives a power loss) or `normal`
+    (survives a crash of the process).
+    """
+
+    policy: str = "policy.yaml"
+    store: str = "demur.db"
+    durability: Literal["full", "normal"] = "full"
+    deadline_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    mode: Mode | None = None
+    redaction: str = "default"
+    redact_paths: tuple[str, ...] = ()
+    registries: tuple[str, ...] = ()
+    keys: str | None = None
+    revoked: tuple[str, ...] = ()
+    attempts: Annotated[int, msgspec.Meta(ge=1)] = MOST_ATTEMPTS
+    spool: str | None = None
+    memory: MemorySettings | None = MemorySettings()
+
+
+def find_config(environment: Mapping[str, str] | None = None) -> Path | None:
+    """Return the settings file that `DEMUR_CONFIG` names, or the one in the working directory."""
+    named = (os.environ if environment is None else environment).get(_VARIABLE)
+    if named:
+        return Path(named)
+    here = Path(CONFIG_NAME)
+    return here if here.is_file() else None
+
+
+def load_config(path: Path | str) -> Config:
+    """Return the settings in a file; its paths are relative to the file.
+
+    Raises:
+        InputError: It cannot be read, or a setting is unknown or cannot be used.
+    """
+    where = str(path)
+    try:
+        raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        config = msgspec.convert({**raw, **_memory(raw, where)}, Config)
+    except OSError as error:
+        reason = str(error.strerror or error).lower()
+        raise InputError(f"cannot read the settings: {reason}", where=where) from error
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, DemurError):
+            cause = error.__cause__
+            raise InputError(cause.problem, where=f"{where}: memory", help=cause.help) from error
+        problem, _, at = str(error).partition(" - at ")
+        place = at.strip("`").removeprefix("$.")
+        problem = problem[:1].lower() + problem[1:]
+        raise InputError(problem, where=f"{where}: {place}" if place else where) from error
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        # Not only what is no TOML: also numbers and nesting that no reader takes.
+        raise InputError(f"not TOML: {error}", where=where) from error
+    return _beside(config, Path(path).parent)
+
+
+def _memory(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return what a file says about memory; TOML has no null, so `false` switches it off."""
+    memory = raw.get("memory")
+    if memory is False:
+        return {"memory": None}
+    # Records of other versions may hold other settings; a file that somebody writes may not.
+    known = MemorySettings.__struct_fields__
+    unknown = [name for name in memory if name not in known] if isinstance(memory, dict) else []
+    if unknown:
+        raise InputError(f"object contains unknown field `{unknown[0]}`", where=f"{where}: memory")
+    return {}
+
+
+def _beside(config: Config, folder: Path) -> Config:
+    """Return the settings with paths that hold from anywhere."""
+
+    def place(path: str) -> str:
+        scheme = _SQLITE if path.startswith(_SQLITE) else ""
+        bare = path.removeprefix(scheme)
+        if not bare or "://" in bare or bare == ":memory:":
+            return path
+        return f"{scheme}{folder / bare}"
+
+    return msgspec.structs.replace(
+        config,
+        policy=place(config.policy),
+        store=place(config.store),
+        registries=tuple(place(path) for path in config.registries),
+        keys=None if config.keys is None else place(config.keys),
+        spool=None if config.spool is None else place(config.spool),
+    )
+
+
+def open_gate(config: Config, *, sinks: tuple[Sink, ...] = (), **more: Any) -> Gate:
+    """Return the gate that the settings describe. Close it when done."""
+    registry = default_registry(*config.registries)
+    settings: dict[str, Any] = {
+        "registry": registry,
+        "mode": config.mode,
+        "redaction": profile_named(config.redaction, config.redact_paths),
+        "memory": config.memory,
+        "keys": trusted_keys(config.keys),
+        "revoked": config.revoked,
+        "attempts": config.attempts,
+        "sinks": sinks,
+        "spool": configured_spool(config),
+        **more,
+    }
+    policy = load_policy(config.policy, registry=registry)
+    # Last, so that nothing is left open if a setting cannot be used.
+    store = open_configured_store(config)
+    try:
+        return Gate(policy, store, **settings)
+    except BaseException:
+        if store is not None:
+            store.close()
+        raise
+
+
+def open_configured_store(config: Config) -> Store | None:
+    """Return the store that the settings name, or None if they name none."""
+    if not config.store:
+        return None
+    return open_store(config.store, durability=config.durability, deadline_s=config.deadline_s)
+
+
+def configured_spool(config: Config) -> Spool | None:
+    """Return where decisions go that cannot be stored: beside the database, unless named."""
+    if config.spool is not None:
+        return Spool(Path(config.spool)) if config.spool else None
+    if not config.store or "://" in config.store or config.store == ":memory:":
+        return None
+    return Spool(Path(f"{config.store}.spool.jsonl"))
+
+
+def trusted_keys(path: str | None) -> KeyRing:
+    """Return the keys in a file: one as `demur grant keygen` writes it, or a list of such.
+
+    Raises:
+        InputError: It cannot be read, or holds no keys.
+    """
+    if path is None:
+        return KeyRing()
+    try:
+        raw = Path(path).read_bytes()
+        keys = msgspec.json.decode(raw, type=TrustedKey | list[TrustedKey])
+    except OSError as error:
+        reason = str(error.strerror or error).lower()
+        raise InputError(f"cannot read the keys: {reason}", where=path) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InputError(
+            f"neither a trusted key nor a list of them: {error}", where=path
+        ) from error
+    return KeyRing(keys if isinstance(keys, list) else [keys])

@@ -1,0 +1,115 @@
+"""A zip file of which every byte is known: members stored as they are, in order, without clock.
+
+Written and read here, and not by a library, because both ends have to be exact: the same
+members give the same file under any version of Python, and a file with one byte more, less
+or different than that is none of ours. Nothing is compressed, so nothing can unfold.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from demur.errors import DemurError
+
+__all__ = ["CONTAINER", "LARGEST", "PackError", "check_container", "unzipped", "zipped"]
+
+LARGEST = 256 * 1024 * 1024
+CONTAINER = "the zip container"
+
+_LOCAL = struct.Struct("<4s5H3I2H")
+_CENTRAL = struct.Struct("<4s6H3I5H2I")
+_END = struct.Struct("<4s4H2IH")
+_LOCAL_MARK, _CENTRAL_MARK, _END_MARK = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
+_VERSION = 20
+_UNIX = 3 << 8
+# The first day that a zip file can name.
+_DATE = (0 << 9) | (1 << 5) | 1
+_READABLE = 0o100644 << 16
+
+
+class PackError(DemurError, ValueError):
+    """A pack that cannot be trusted; `where` is the member at fault."""
+
+
+class _Entry(NamedTuple):
+    name: str
+    content: bytes
+    end: int
+
+
+def zipped(members: Mapping[str, bytes]) -> bytes:
+    """Return the file that holds the members; their names are ASCII.
+
+    Raises:
+        PackError: It would be too large.
+    """
+    if sum(map(len, members.values())) >= LARGEST:
+        raise PackError(f"a pack holds less than {LARGEST} bytes", where=CONTAINER)
+    body, index = b"", b""
+    for name in sorted(members):
+        content = members[name]
+        size = len(content)
+        facts = (0, 0, 0, _DATE, zlib.crc32(content), size, size, len(name), 0)
+        at, label = len(body), name.encode("ascii")
+        body += _LOCAL.pack(_LOCAL_MARK, _VERSION, *facts) + label + content
+        made_by = (_CENTRAL_MARK, _UNIX | _VERSION, _VERSION)
+        index += _CENTRAL.pack(*made_by, *facts, 0, 0, 0, _READABLE, at) + label
+    count = len(members)
+    return body + index + _END.pack(_END_MARK, 0, 0, count, count, len(index), len(body), 0)
+
+
+def unzipped(raw: bytes) -> dict[str, bytes]:
+    """Return the members of a file, each held against its checksum.
+
+    What stands around them is not looked at yet: `check_container` does that, after the
+    members were, so that a changed member is named rather than the file.
+
+    Raises:
+        PackError: It is no such file.
+    """
+    if len(raw) > LARGEST:
+        raise PackError(f"a pack has at most {LARGEST} bytes", where=CONTAINER)
+    members: dict[str, bytes] = {}
+    for entry in _entries(raw):
+        if entry.name in members:
+            raise PackError("the member stands twice", where=entry.name)
+        members[entry.name] = entry.content
+    if not members:
+        raise PackError("not a pack: this is no zip file", where=CONTAINER)
+    return members
+
+
+def check_container(raw: bytes, members: Mapping[str, bytes]) -> None:
+    """Refuse a file that is not exactly what its members give.
+
+    Raises:
+        PackError: Something around the members was changed.
+    """
+    if zipped(members) != raw:
+        raise PackError("the file was changed around its members", where=CONTAINER)
+
+
+def _entries(raw: bytes) -> Iterator[_Entry]:
+    at = 0
+    while raw.startswith(_LOCAL_MARK, at):
+        entry = _entry(raw, at)
+        yield entry
+        at = entry.end
+
+
+def _entry(raw: bytes, at: int) -> _Entry:
+    start = at + _LOCAL.size
+    if start > len(raw):
+        raise PackError("the file is cut short", where=CONTAINER)
+    _, _, flags, method, _, _, checksum, packed, size, label, extra = _LOCAL.unpack_from(raw, at)
+    name = raw[start : start + label].decode("ascii", "backslashreplace")
+    first = start + label + extra
+    if flags or method or packed != size:
+        raise PackError("the member is compressed, encrypted or streamed", where=name)
+    if first + size > len(raw):
+        raise PackError("the member is cut short", where=name)
+    content = raw[first : first + size]
+    if zlib.crc32(content) != checksum:
+        raise PackError("the member was changed: its checksum differs", where=name)
+    return _Entry(name, content, first + size)

@@ -1,0 +1,62 @@
+"""Earlier decisions: what a request continues, how many attempts there were, what was granted."""
+
+from demur.errors import InputError
+from demur.gate.asking import Asked, Continued
+from demur.model.record import DecisionRecord
+from demur.store.backend import StorageError
+from demur.store.store import Store
+
+__all__ = ["continued", "known"]
+
+
+def known(
+    store: Store | None, decision_id: str, tenant: str | None
+) -> tuple[Store, DecisionRecord]:
+    """Return the store and the decision of that id in it.
+
+    Raises:
+        InputError: There is no such decision, or it is another tenant's.
+        StorageError: The store cannot be read, or what it holds was changed.
+    """
+    if store is None:
+        raise InputError("without a store there are no earlier decisions", where="continues")
+    record = store.get(decision_id)
+    # Another tenant's decision is as unknown as one that never was.
+    if record is None or (tenant is not None and record.tenant != tenant):
+        raise InputError(f"there is no decision `{decision_id}`", where="continues")
+    if not record.seal_holds:
+        raise StorageError("what is stored is not what was decided on", where=decision_id)
+    return store, record
+
+
+def continued(store: Store | None, asked: Asked, most_attempts: int) -> Asked:
+    """Return the question with its place in the chain of attempts, and the grants given in it.
+
+    Attempts are counted over the whole family, so that continuing the first decision
+    again and again gains nothing.
+
+    Raises:
+        InputError: There is nothing to continue, or somebody else asked it.
+    """
+    if asked.request.continues is None:
+        first = Continued(attempts_left=most_attempts > 1)
+        return asked if first == asked.continued else asked._replace(continued=first)
+    there, before = known(store, asked.request.continues, asked.tenant)
+    personal = before.personal
+    if personal is None:
+        raise InputError("the decision was erased and cannot be continued", where="continues")
+    if personal.requester != asked.request.requester:
+        raise InputError("only who asked first can continue a decision", where="continues")
+    root_id = before.root_id or before.decision_id
+    family = there.family(asked.tenant, root_id)
+    attempt = 1 + sum(record.basis != "resolution" for record in family)
+    earlier = {
+        grant.grant_id: grant
+        for record in family
+        if record.personal is not None
+        for grant in record.personal.grants
+    }
+    for grant in asked.beside.grants:
+        earlier.pop(grant.grant_id, None)
+    place = Continued(root_id, attempt, attempt < most_attempts, tuple(earlier.values()))
+    return asked._replace(continued=place)

@@ -1,0 +1,161 @@
+"""The deterministic core: policy, memory, classification and authority, in this order.
+
+Everything that could differ from one run to the next comes in with the question: what
+guards saw, what memory recalled, who granted what, and the time to judge grants by.
+Deciding and replaying are therefore one and the same call.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from demur.classification.conclude import conclude
+from demur.classification.keys import KeyRing
+from demur.classification.resolve import resolve
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Verdict
+from demur.gate.explanation import explain_decision
+from demur.memory.consensus import consensus
+from demur.memory.recall import Recall
+from demur.memory.settings import MemorySettings
+from demur.model.decision import Decision
+from demur.model.finding import Finding
+from demur.model.grant import Grant
+from demur.model.record import Explanation
+from demur.policy.compiler import CompiledPolicy
+from demur.policy.evaluation import Evaluation
+from demur.policy.policy import Policy
+
+__all__ = ["Engine", "Judgement", "Question", "overlap"]
+
+_MOST_REMEMBERED = 4096
+_AMOUNT = "action.amount"
+
+
+class Question(NamedTuple):
+    """Everything that a decision depends on, but the policy, the registry and the keys."""
+
+    request: Mapping[str, Any]
+    findings: tuple[Finding, ...] = ()
+    recall: Recall | None = None
+    grants: tuple[Grant, ...] = ()
+    accepted: tuple[str, ...] = ()
+    attempts_left: bool = True
+    requester: str | None = None
+    scope: Mapping[str, str] = {}
+    now: datetime | None = None
+    # What was found out about the grants when they were used, by id: for replays without keys.
+    judged_grants: Mapping[str, str | None] | None = None
+
+
+class Judgement(NamedTuple):
+    """What was decided, what the policy alone concluded, the facts it compared, and the words."""
+
+    decision: Decision
+    evaluation: Evaluation
+    facts: Mapping[str, Any]
+    explanation: Explanation
+
+
+class Engine:
+    """Judges questions by one policy. Pure, and safe to share between threads."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        registry: Registry,
+        memory: MemorySettings | None = None,
+        keys: KeyRing | None = None,
+        revoked: Collection[str] = (),
+    ) -> None:
+        self.policy = policy
+        self.registry = registry
+        self.memory = memory
+        self._compiled = CompiledPolicy(policy, registry=registry)
+        self._keys = keys or KeyRing()
+        self._revoked = frozenset(revoked)
+        # Most decisions of a policy are one of a few; their words need not be made anew.
+        self._concluded = lru_cache(_MOST_REMEMBERED)(self._conclude)
+
+    def judge(self, question: Question) -> Judgement:
+        """Return the decision. The same question always gets the same one."""
+        evaluation, facts = self._compiled.examine(question.request, question.findings)
+        recall = question.recall
+        # Scores hardly ever repeat, so what memory recalled is not worth remembering.
+        conclude_it = self._concluded if recall is None else self._conclude
+        decision, explanation = conclude_it(evaluation, recall, question.attempts_left)
+        if question.grants or question.accepted:
+            decision = self._resolved(decision, question)
+            explanation = explain_decision(self.policy, evaluation, decision, recall)
+        return Judgement(decision, evaluation, facts, explanation)
+
+    def reads(self, request: Mapping[str, Any], paths: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the paths that the policy compares, or that hold what it compares."""
+        compared = self._compiled.compared_paths(request)
+        return tuple(path for path in paths if any(overlap(path, other) for other in compared))
+
+    def _conclude(
+        self,
+        evaluation: Evaluation,
+        recall: Recall | None,
+        attempts_left: bool,  # noqa: FBT001 - the key of a cache
+    ) -> tuple[Decision, Explanation]:
+        verdict, codes = evaluation.verdict, evaluation.reason_codes
+        resolved: tuple[str, ...] = ()
+        if recall is not None and self.memory is not None:
+            after = consensus(
+                verdict,
+                codes,
+                recall,
+                self.memory,
+                self.registry,
+                obligations=evaluation.obligations,
+            )
+            verdict, codes, resolved = after.verdict, after.reason_codes, after.resolved_codes
+        decision = conclude(
+            verdict,
+            codes,
+            constraints=evaluation.constraints,
+            missing=() if verdict is Verdict.ALLOW else evaluation.missing,
+            attempts_left=attempts_left,
+            resolved_codes=resolved,
+            obligations=evaluation.obligations,
+            registry=self.registry,
+        )
+        return decision, explain_decision(self.policy, evaluation, decision, recall)
+
+    def _resolved(self, decision: Decision, question: Question) -> Decision:
+        asked = conclude(
+            decision.verdict,
+            decision.reason_codes,
+            constraints=decision.constraints,
+            missing=decision.missing,
+            attempts_left=decision.attempts_left,
+            resolved_codes=decision.resolved_codes,
+            obligations=decision.obligations,
+            requester=question.requester,
+            scope=question.scope,
+            registry=self.registry,
+        )
+        return self.resolve(asked, question)
+
+    def resolve(self, decision: Decision, question: Question) -> Decision:
+        """Return a decision after the question's grants and acceptances lifted what they can."""
+        return resolve(
+            decision,
+            question.grants,
+            question.accepted,
+            keys=self._keys,
+            now=question.now,
+            revoked=self._revoked,
+            judged=question.judged_grants,
+            registry=self.registry,
+        )
+
+
+def overlap(path: str, other: str) -> bool:
+    """Return whether one of two paths lies within the other."""
+    path, other = (_AMOUNT if part == "amount_usd" else part for part in (path, other))
+    return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")

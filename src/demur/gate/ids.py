@@ -1,0 +1,44 @@
+"""Ids that sort by the time they were made: ULIDs, strictly rising within a process."""
+
+from threading import Lock
+
+from demur.gate.clock import Clock, Entropy, system_clock, system_entropy
+
+__all__ = ["IdSource", "ulid"]
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
+_RANDOM_BITS = 80
+_TEN = (1 << 10) - 1
+_SHIFTS = range(120, -1, -10)
+
+
+def ulid(milliseconds: int, randomness: int) -> str:
+    """Return the 26 characters for a time and 80 random bits."""
+    number = (milliseconds << _RANDOM_BITS) | randomness
+    return "".join([_PAIRS[(number >> shift) & _TEN] for shift in _SHIFTS])
+
+
+class IdSource:
+    """Makes ids. A clock that stands still or goes back does not make one twice."""
+
+    def __init__(self, clock: Clock = system_clock, entropy: Entropy = system_entropy) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._lock = Lock()
+        self._last = (0, 0)
+
+    def __call__(self) -> str:
+        """Return a new id, greater than any before."""
+        now = int(self._clock().timestamp() * 1000)
+        fresh = int.from_bytes(self._entropy(_RANDOM_BITS // 8), "big")
+        with self._lock:
+            before, used = self._last
+            # INVARIANT: ids rise strictly, whatever the clock does.
+            if now > before:
+                self._last = (now, fresh)
+            elif used + 1 < 1 << _RANDOM_BITS:
+                self._last = (before, used + 1)
+            else:
+                self._last = (before + 1, fresh)
+            return ulid(*self._last)

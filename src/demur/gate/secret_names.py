@@ -1,0 +1,68 @@
+"""Which keys of a request name a secret, whatever is written under them."""
+
+import re
+
+__all__ = ["is_secret", "known_names"]
+
+# Matched against the last words of a key: `api_token` is one, `token_count` is not.
+# A number or a plural at the end makes no difference.
+_SECRET_KEYS = (
+    "access_key",
+    "api_key",
+    "authorization",
+    "card_number",
+    "cookie",
+    "credential",
+    "credit_card",
+    "cvc",
+    "cvv",
+    "encryption_key",
+    "iban",
+    "jwt",
+    "otp",
+    "passphrase",
+    "passwd",
+    "password",
+    "pin",
+    "private_key",
+    "pwd",
+    "secret",
+    "secret_key",
+    "signing_key",
+    "ssn",
+    "token",
+)
+# Long enough to be meant wherever a key ends with them, also where its words run together.
+_SECRET_ENDINGS = (
+    "accesskey",
+    "apikey",
+    "cardnumber",
+    "credential",
+    "passphrase",
+    "passwd",
+    "password",
+    "privatekey",
+    "secret",
+    "secretkey",
+    "token",
+)
+_ENDS = tuple(f"_{words}" for words in _SECRET_KEYS)
+# What was found out about names before: asking here first is cheaper than a call.
+known_names: dict[str, bool] = {}
+_MOST_NAMES = 4096
+_LONGEST_NAME = 64
+_WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
+
+
+def is_secret(key: str) -> bool:
+    """Return whether a key names something that is never stored."""
+    known = known_names.get(key)
+    if known is None:
+        words = "_".join(_WORDS.findall(key)).lower().rstrip("_0123456789")
+        known = any(
+            f"_{name}".endswith(_ENDS) or name.replace("_", "").endswith(_SECRET_ENDINGS)
+            for name in {words, words.removesuffix("s")}
+        )
+        if len(known_names) < _MOST_NAMES and len(key) <= _LONGEST_NAME:
+            known_names[key] = known
+    return known

@@ -1,0 +1,321 @@
+"""A decision record: everything that was decided, and why; frozen, durable, replayable.
+
+A record has two parts. The open one holds what was decided; it enters the hash chain as
+it is. The sealed one holds what came from the caller and may be personal; only its salted
+digest enters the chain, so it can be erased later without breaking anything.
+"""
+
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
+from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
+from demur.errors import InputError
+from demur.model.decision import Decision, IgnoredGrant
+from demur.model.finding import Finding
+from demur.model.frozen import frozen
+from demur.model.grant import Grant
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Amount",
+    "ChainLink",
+    "DecisionRecord",
+    "Determinism",
+    "Explanation",
+    "InvalidField",
+    "MatchedRule",
+    "Neighbour",
+    "Personal",
+    "PolicyRef",
+    "Redaction",
+    "Similarity",
+]
+
+SCHEMA_VERSION = "decision_record.v1"
+
+
+class PolicyRef(msgspec.Struct, frozen=True, kw_only=True):
+    """Which policy judged, and whether its verdict binds."""
+
+    policy_id: str
+    policy_version: str
+    digest: str
+    mode: str
+
+
+class MatchedRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that matched."""
+
+    rule_id: str
+    stage: str
+
+
+class InvalidField(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that a rule compares and that could not be used."""
+
+    rule_id: str
+    path: str
+
+
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
+    """The amount as it was asked for; `value` is None if it is no number."""
+
+    value: int | float | None
+    currency: str | None
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision in words: one sentence, and what it rests on."""
+
+    summary: str
+    details: str
+
+
+class Determinism(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What has to be the same for the same decision to come out again."""
+
+    engine_version: str
+    registry_version: str
+    registry_digest: str
+    policy_digest: str
+    memory_digest: str | None = None
+    memory_settings: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory_settings is not None:
+            force_setattr(self, "memory_settings", frozen(self.memory_settings))
+
+
+class Redaction(msgspec.Struct, frozen=True, kw_only=True):
+    """What was taken out before anything was stored."""
+
+    profile: str
+    removed: tuple[str, ...] = ()
+
+
+class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
+    """An experience that resembles the request."""
+
+    memory_id: str
+    label: str
+    score: float
+    summary: str
+
+
+class Similarity(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the request resembles experiences of one outcome."""
+
+    score: float
+    top_k: tuple[Neighbour, ...] = ()
+
+
+class Personal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The sealed part: what came in, after redaction. `salt` keeps its digest from being guessed.
+
+    `fingerprint` is over everything that came in before redaction, under the same salt:
+    it tells a repeated request from a changed one.
+    """
+
+    salt: str
+    fingerprint: str
+    inputs_digest: str
+    request: Mapping[str, Any]
+    requester: str | None = None
+    scope: Mapping[str, str] = {}
+    facts: Mapping[str, Any] = {}
+    findings: tuple[Finding, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    risk_signals: Mapping[str, Any] = {}
+
+
+class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of a record in its tenant's chain."""
+
+    seq: int
+    previous: str
+    hash: str
+
+
+# The parts of the sealed half that read like fields of the record.
+_SEALED = ("request", "requester", "scope", "facts", "findings", "grants", "risk_signals")
+_personal = msgspec.json.Decoder(Personal).decode
+
+
+class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One decision. Fields read as attributes and, as plain JSON, like those of a mapping.
+
+    `reason_codes` are in force and `resolved_codes` were lifted, as in a `Decision`.
+    `enforced` is false in advisory mode: the verdict is the true one and does not bind.
+    `basis` says who decided: policy on a request, authority on an earlier decision, or
+    demur itself because of a runtime error or a conflict.
+    """
+
+    decision_id: str
+    created_at: str
+    tenant: str
+    action_type: str
+    policy: PolicyRef
+    verdict: Verdict
+    decision_output: DecisionOutput
+    reason_codes: tuple[str, ...]
+    explanation: Explanation
+    determinism: Determinism
+    sealed_digest: str
+    schema_version: Literal["decision_record.v1"] = "decision_record.v1"
+    basis: Literal["request", "resolution", "runtime"] = "request"
+    enforced: bool = True
+    refusal_class: RefusalClass | None = None
+    request_id: str | None = None
+    continues: str | None = None
+    root_id: str | None = None
+    attempt: int = 1
+    attempts_left: bool = True
+    amount: Amount | None = None
+    matched_rules: tuple[MatchedRule, ...] = ()
+    shadow_rules: tuple[str, ...] = ()
+    shadowed_codes: tuple[str, ...] = ()
+    invalid: tuple[InvalidField, ...] = ()
+    constraints: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
+    resolved_codes: tuple[str, ...] = ()
+    lifted_by: tuple[str, ...] = ()
+    ignored_grants: tuple[IgnoredGrant, ...] = ()
+    obligations: tuple[Obligation, ...] = ()
+    reason: str | None = None
+    what_can_be_done_now: str | None = None
+    how_to_proceed: str | None = None
+    next_step: Advice | None = None
+    context_ref: Mapping[str, Any] | None = None
+    redaction: Redaction | None = None
+    sealed: bytes | None = None
+    chain: ChainLink | None = None
+
+    def __post_init__(self) -> None:
+        if self.context_ref is not None:
+            force_setattr(self, "context_ref", frozen(self.context_ref))
+
+    # -- the two halves ------------------------------------------------------------------
+
+    def open_bytes(self) -> bytes:
+        """Return the canonical bytes of the open part: what the chain covers."""
+        bare = self
+        if self.sealed is not None or self.chain is not None:
+            bare = msgspec.structs.replace(self, sealed=None, chain=None)
+        plain = (
+            self.context_ref is None
+            and self.determinism.memory_settings is None
+            and (self.amount is None or _is_plain(self.amount.value))
+        )
+        # Whatever else is in it are texts and numbers that the fast way writes canonically.
+        return fast_encode(bare) if plain else canonical_bytes(msgspec.to_builtins(bare))
+
+    @property
+    def personal(self) -> Personal | None:
+        """A copy of the sealed part, read anew each time; None once it was erased.
+
+        Raises:
+            InputError: It cannot be read, because somebody else wrote it.
+        """
+        if self.sealed is None:
+            return None
+        try:
+            return _personal(self.sealed)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            problem = "the sealed part of the record cannot be read"
+            raise InputError(problem, where=self.decision_id) from error
+
+    @property
+    def seal_holds(self) -> bool:
+        """Whether the sealed part is the one that was decided on (erased: nothing to doubt)."""
+        return self.sealed is None or digest_of_bytes(self.sealed) == self.sealed_digest
+
+    # -- as a mapping ----------------------------------------------------------------------
+
+    def __getitem__(self, key: str) -> Any:
+        if key in _SEALED:
+            personal = self.personal
+            value = None if personal is None else getattr(personal, key)
+        elif key in _OPEN:
+            value = getattr(self, key)
+        else:
+            raise KeyError(key)
+        # By way of JSON: a copy in plain types, lists and not tuples.
+        return msgspec.json.decode(msgspec.json.encode(value))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*_OPEN, *_SEALED))
+
+    def __len__(self) -> int:
+        return len(_OPEN) + len(_SEALED)
+
+    def __contains__(self, key: object) -> bool:
+        return key in _OPEN or key in _SEALED
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the fields of both halves."""
+        return KeysView(self._mapping)
+
+    def values(self) -> ValuesView[Any]:
+        """Return what the fields hold, as plain JSON."""
+        return ValuesView(self._mapping)
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return names and what they hold."""
+        return ItemsView(self._mapping)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return what a field holds, or `default` if there is no such field."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    @property
+    def _mapping(self) -> Mapping[str, Any]:
+        # Registered as one below; a struct cannot inherit from it.
+        return cast("Mapping[str, Any]", self)
+
+    # -- as a decision ------------------------------------------------------------------------
+
+    @property
+    def may_execute(self) -> bool:
+        """Whether the caller may go ahead: allowed, or not bound by the verdict."""
+        return self.verdict is Verdict.ALLOW or not self.enforced
+
+    @property
+    def decision(self) -> Decision:
+        """The decision in the record, as `resolve` takes it."""
+        personal = self.personal
+        return Decision(
+            verdict=self.verdict,
+            reason_codes=self.reason_codes,
+            refusal_class=self.refusal_class,
+            decision_output=self.decision_output,
+            constraints=self.constraints,
+            missing=self.missing,
+            attempts_left=self.attempts_left,
+            accepted=self.accepted,
+            resolved_codes=self.resolved_codes,
+            lifted_by=self.lifted_by,
+            ignored_grants=self.ignored_grants,
+            obligations=self.obligations,
+            requester=None if personal is None else personal.requester,
+            scope={} if personal is None else personal.scope,
+            reason=self.reason,
+            what_can_be_done_now=self.what_can_be_done_now,
+            how_to_proceed=self.how_to_proceed,
+            next_step=self.next_step,
+        )
+
+
+def _is_plain(value: float | None) -> bool:
+    return value is None or value.__class__ is int or 1e-5 <= value < 2**53
+
+
+_OPEN = tuple(f for f in DecisionRecord.__struct_fields__ if f != "sealed")
+Mapping.register(DecisionRecord)

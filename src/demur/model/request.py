@@ -1,0 +1,187 @@
+"""A request: what somebody wants to do, checked for shape and read-only.
+
+The parts that demur itself reads are typed; everything inside them stays open, because
+policies can read any field. Text in a request is a claim: neither findings nor grants
+nor the mode can be set from here.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from demur.canonical import Canonical, canonicalise, fast_encode, readable
+from demur.errors import InputError, InputTypeError
+
+__all__ = [
+    "LARGEST_REQUEST",
+    "LONGEST_NAME",
+    "REQUEST_KEYS",
+    "SCHEMA_VERSION",
+    "Action",
+    "PolicyPin",
+    "Request",
+    "Shape",
+    "Subject",
+    "Tenant",
+    "read_request",
+]
+
+SCHEMA_VERSION = "decision_request.v1"
+LARGEST_REQUEST = 1_000_000
+LONGEST_NAME = 256
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+Open = dict[str, Any]
+
+_NOT_FROM_CALLERS = {
+    "findings": "findings of guards come in beside the request: `decide(request, findings=...)`",
+    "grants": "grants come in beside the request: `decide(request, grants=...)`",
+    "accepted": "accepted constraints come in beside the request: `decide(request, accepted=...)`",
+    "memory": "the operator sets what memory may do, on the gate",
+    "mode": "the operator sets the mode, in the policy or on the gate",
+    "redaction": "the operator sets the redaction, on the gate",
+    "signals": "scores of models come in beside the request: `decide(request, signals=...)`",
+}
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be done."""
+
+    type: Name
+    intent: str | None = None
+    amount: Open | None = None
+    target: Open | None = None
+    tags: list[str] | None = None
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks."""
+
+    id: Name | None = None
+    type: Name | None = None
+    roles: list[str] | None = None
+
+    @property
+    def name(self) -> str | None:
+        """Who asks, as grants name them: `agent:billing`."""
+        return f"{self.type}:{self.id}" if self.type and self.id else self.id
+
+
+class Tenant(msgspec.Struct, frozen=True, kw_only=True):
+    """For whom it is decided."""
+
+    id: Name
+
+
+class PolicyPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The policy that the caller expects to be judged by."""
+
+    policy_id: Name | None = None
+    policy_version: Name | None = None
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parts of a request and their types; `action` alone must be there."""
+
+    action: Action
+    subject: Subject | None = None
+    tenant: Tenant | None = None
+    request_id: Name | None = None
+    continues: Name | None = None
+    evidence: Open | None = None
+    context: Open | None = None
+    context_ref: Open | None = None
+    extensions: Open | None = None
+    trace: Open | None = None
+    policy: PolicyPin | None = None
+    schema_version: Literal["decision_request.v1"] | None = None
+
+
+REQUEST_KEYS = tuple(sorted(Shape.__struct_fields__))
+
+
+class Request:
+    """A request that was checked: typed parts, all facts as plain JSON, and canonical bytes.
+
+    `facts` is a private copy: nobody else holds it, and nobody may change it.
+    """
+
+    __slots__ = ("facts", "raw", "shape", "usual")
+
+    def __init__(self, shape: Shape, canonical: Canonical) -> None:
+        self.shape = shape
+        self.facts: dict[str, Any] = canonical.value
+        self.raw = canonical.raw
+        self.usual = canonical.usual
+
+    @property
+    def action(self) -> Action:
+        """What would be done."""
+        return self.shape.action
+
+    @property
+    def request_id(self) -> str | None:
+        """The caller's own name for this request; the same one is decided once."""
+        return self.shape.request_id
+
+    @property
+    def continues(self) -> str | None:
+        """The decision that this request follows up on."""
+        return self.shape.continues
+
+    @property
+    def tenant(self) -> str | None:
+        """For whom it is decided."""
+        return None if self.shape.tenant is None else self.shape.tenant.id
+
+    @property
+    def requester(self) -> str | None:
+        """Who asks, as grants name them."""
+        return None if self.shape.subject is None else self.shape.subject.name
+
+    @property
+    def pin(self) -> PolicyPin | None:
+        """The policy that the caller expects."""
+        return self.shape.policy
+
+
+def read_request(value: Mapping[str, Any]) -> Request:
+    """Return the request in `value`, checked and copied.
+
+    Raises:
+        InputError: A part is missing, unknown, too large or cannot be used; `where` is its path.
+        InputTypeError: It is no mapping.
+    """
+    if value.__class__ is not dict and not isinstance(value, Mapping):
+        raise InputTypeError.expected("a request", "a mapping", value)
+    canonical = readable(canonicalise(value))
+    if len(canonical.raw) > LARGEST_REQUEST:
+        raise _too_large(canonical.value)
+    try:
+        shape = msgspec.convert(canonical.value, Shape)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error), canonical.value) from None
+    return Request(shape, canonical)
+
+
+def _too_large(facts: Mapping[str, Any]) -> InputError:
+    largest = max(facts, key=lambda part: len(fast_encode(facts[part])))
+    return InputError(
+        f"a request has at most {LARGEST_REQUEST} bytes",
+        where=largest if largest in REQUEST_KEYS else None,
+        help="keep what is large elsewhere, and name it in `context_ref`",
+    )
+
+
+def _explained(message: str, facts: Mapping[str, Any]) -> InputError:
+    """Return what the validator says, in the form of all our errors."""
+    problem, _, path = message.partition(" - at ")
+    where = path.strip("`").removeprefix("$").lstrip(".") or None
+    problem = problem[:1].lower() + problem[1:]
+    unknown = next((key for key in facts if key not in REQUEST_KEYS), None)
+    if unknown is not None and "unknown field" in problem and where is None:
+        help_text = _NOT_FROM_CALLERS.get(unknown, f"one of {', '.join(REQUEST_KEYS)}")
+        return InputError(f"a request has no field `{unknown}`", where=unknown, help=help_text)
+    field = problem.removeprefix("object contains unknown field ").strip("`")
+    return InputError(problem, where=where, help=_NOT_FROM_CALLERS.get(field))

@@ -1,0 +1,50 @@
+"""The page of settings is complete, and its defaults and its example are true."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from demur.gate.config import Config, load_config
+from demur.memory.settings import MemorySettings
+
+PAGE = (Path(__file__).parents[2] / "docs/reference/settings.md").read_text(encoding="utf-8")
+FILE, MEMORY = PAGE.split("### `[memory]`")
+
+
+def rows(text: str) -> dict[str, str]:
+    """Return the default that the page names for each setting."""
+    found = re.findall(r"^\| `(\w+)` \| (.+?) \|", text.partition("\n## Env")[0], re.MULTILINE)
+    return dict(found)
+
+
+def test_every_setting_is_on_the_page_and_no_other() -> None:
+    assert tuple(rows(FILE)) == Config.__struct_fields__
+    assert tuple(rows(MEMORY)) == MemorySettings.__struct_fields__
+
+
+@pytest.mark.parametrize("name", MemorySettings.__struct_fields__)
+def test_every_default_of_memory_is_true(name: str) -> None:
+    assert rows(MEMORY)[name] == f"`{json.dumps(getattr(MemorySettings(), name))}`"
+
+
+@pytest.mark.parametrize("name", Config.__struct_fields__)
+def test_every_plain_default_is_true(name: str) -> None:
+    told, value = rows(FILE)[name], getattr(Config(), name)
+
+    if told.startswith("`store`"):
+        assert value is None
+    elif told.startswith("`"):
+        assert json.loads(told.strip("`")) == (list(value) if value == () else value)
+    else:
+        assert told in {"none", "on", "the policy's"}
+        assert value is None or isinstance(value, MemorySettings)
+
+
+def test_the_example_can_be_used(tmp_path: Path) -> None:
+    [text] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    path = tmp_path / "demur.toml"
+    path.write_text(text, encoding="utf-8")
+
+    assert load_config(path).memory == MemorySettings(block=0.97, lift=True)

@@ -1,0 +1,240 @@
+"""The audit commands together, as an auditor and a vandal would use them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import demur
+from desk import LARGE, RISKY, SMALL, changed_store, decided, signer
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+HINT = "an end that was exported before, by --heads, also shows what was cut off\n"
+
+
+@pytest.fixture
+def three() -> list[str]:
+    return [decided(name)["decision_id"] for name in (SMALL, LARGE, RISKY)]
+
+
+def test_chains_that_hold_are_said_to_hold(three: list[str]) -> None:
+    decided(SMALL, "--tenant", "acme")
+    ran = demur("audit", "verify")
+
+    assert len(three) == 3
+    assert ran == (0, f"ok the chains hold: 4 records of 2 tenants\n{HINT}", "")
+    assert demur("audit", "verify", "--tenant", "acme").out.startswith(
+        "ok the chains hold: 1 record of 1 tenant\n"
+    )
+
+
+def test_a_changed_record_is_named(three: list[str]) -> None:
+    with changed_store() as connection:
+        connection.execute(
+            "UPDATE decision_records SET record = replace(record, 'ESCALATE', 'ALLOW') "
+            "WHERE decision_id = ?",
+            (three[1],),
+        )
+    ran = demur("audit", "verify")
+
+    assert ran.status == 1
+    assert ran.out == (
+        f"broken: tenant default, record 2 ({three[1]}): "
+        "hash differs: the record or its id was changed\n"
+        "1 record of 1 tenant read up to there\n"
+    )
+
+
+def test_a_missing_record_is_named(three: list[str]) -> None:
+    with changed_store() as connection:
+        connection.execute("DELETE FROM decision_records WHERE decision_id = ?", (three[1],))
+    ran = demur("audit", "verify", "--json")
+    told = json.loads(ran.out)
+
+    assert ran.status == 1
+    assert told["holds"] is False
+    assert told["breaks"] == [
+        {
+            "tenant": "default",
+            "seq": 2,
+            "decision_id": None,
+            "problem": "is missing: 3 comes next",
+        }
+    ]
+
+
+def test_an_exported_head_shows_what_was_cut_off_together_with_its_traces(
+    three: list[str],
+) -> None:
+    exported = demur("audit", "heads", "--out", "heads.json")
+    with changed_store() as connection:
+        connection.execute("DELETE FROM decision_records WHERE decision_id = ?", (three[2],))
+        connection.execute(
+            "UPDATE chain_heads SET seq = 2, record_hash = "
+            "(SELECT record_hash FROM decision_records WHERE seq = 2)"
+        )
+
+    assert exported.out.startswith("heads.json: 1 head\n  keep it where whoever writes")
+    assert demur("audit", "verify").status == 0
+    ran = demur("audit", "verify", "--heads", "heads.json")
+    assert ran.status == 1
+    assert "record 3: truncated: an exported head is at 3" in ran.out
+
+
+def test_a_checkpoint_is_held_to_as_well(three: list[str]) -> None:
+    ran = demur("audit", "checkpoint")
+    listed = json.loads(demur("audit", "checkpoint", "--json").out)
+    with changed_store() as connection:
+        connection.execute("DELETE FROM decision_records WHERE decision_id = ?", (three[2],))
+        connection.execute(
+            "UPDATE chain_heads SET seq = 2, record_hash = "
+            "(SELECT record_hash FROM decision_records WHERE seq = 2)"
+        )
+
+    assert ran.out.splitlines()[1].split()[:2] == ["default", "3"]
+    assert listed[0]["seq"] == 3
+    assert "truncated: the checkpoint of " in demur("audit", "verify").out
+
+
+def test_part_of_a_chain_can_be_verified(three: list[str]) -> None:
+    ran = demur("audit", "verify", "--from", 2, "--to", 2)
+
+    assert len(three) == 3
+    assert ran.out.startswith("ok the chains hold: 1 record of 1 tenant\n")
+
+
+def test_an_empty_store_proves_nothing() -> None:
+    assert demur("audit", "verify").out == "no records yet: nothing to verify\n"
+    assert demur("audit", "checkpoint").out == "no records yet: there is no end to note\n"
+    assert json.loads(demur("audit", "heads").out)["heads"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--tenant", "acme"], "there is no tenant `acme`\n  help: there are default\n"),
+        (["--from", "0"], "records are numbered from 1 on"),
+        (["--from", "3", "--to", "2"], "--to is not before --from"),
+        (["--heads", "gone.json"], "gone.json: cannot read the heads: no such file"),
+        (["--heads", "policy.yaml"], "policy.yaml: no exported heads: not JSON"),
+        (["--heads", SMALL], f"{SMALL}: no exported heads: "),
+    ],
+)
+def test_words_that_prove_nothing_are_errors(
+    three: list[str], words: list[str], problem: str
+) -> None:
+    ran = demur("audit", "verify", *words)
+
+    assert (len(three), ran.status, ran.out) == (3, 1, "")
+    assert problem in ran.err
+
+
+def test_a_tenant_of_an_empty_store_is_an_error_too() -> None:
+    assert "help: there are no records yet" in demur("audit", "verify", "--tenant", "x").err
+
+
+def test_an_earlier_export_is_never_replaced(three: list[str]) -> None:
+    demur("audit", "heads", "--out", "heads.json")
+    before = Path("heads.json").read_bytes()
+    ran = demur("audit", "heads", "--out", "heads.json")
+
+    assert (len(three), ran.status) == (3, 1)
+    assert "heads.json: the file is there already\n  help: earlier exports are evidence" in ran.err
+    assert Path("heads.json").read_bytes() == before
+
+
+def test_erasing_says_first_what_it_would_do(three: list[str]) -> None:
+    ran = demur("audit", "erase", "--subject", "agent:billing")
+
+    assert ran.status == 1
+    assert ran.out == (
+        "would erase the personal part of 3 records of agent:billing, tenant default, "
+        "and what was learned from them\n"
+        "  nothing was erased; --yes does it, and it cannot be undone\n"
+    )
+    assert json.loads(demur("show", three[0], "--json").out)["request"] is not None
+
+
+def test_what_is_erased_is_gone_and_the_chain_holds(three: list[str]) -> None:
+    ran = demur("audit", "erase", "--subject", "agent:billing", "--yes")
+
+    assert ran == (
+        0,
+        (
+            "erased the personal part of 3 records of agent:billing, tenant default\n"
+            "  what was decided and why stays, and the chain still holds\n"
+        ),
+        "",
+    )
+    assert json.loads(demur("show", three[0], "--json").out)["request"] is None
+    assert "ok the chains hold: 3 records of 1 tenant (3 erased)\n" in demur("audit", "verify").out
+
+
+def test_erasing_points_to_what_was_never_stored(three: list[str]) -> None:
+    Path("demur.db.spool.jsonl").touch()
+    ran = demur("audit", "erase", "--subject", "agent:billing", "--yes")
+
+    assert len(three) == 3
+    assert "note: demur.db.spool.jsonl holds decisions that were never stored" in ran.out
+    Path("demur.toml").write_text('spool = ""\n', encoding="utf-8")
+    decided(SMALL)
+    assert "note:" not in demur("audit", "erase", "--subject", "agent:billing", "--yes").out
+
+
+def test_nothing_to_erase_is_an_error() -> None:
+    ran = demur("audit", "erase", "--subject", "agent:x", "--tenant", "acme", "--yes")
+
+    assert ran.status == 1
+    assert "there is nothing of `agent:x` in the records of tenant `acme`" in ran.err
+
+
+def test_erasing_tells_a_machine(three: list[str]) -> None:
+    words = ("audit", "erase", "--subject", "agent:billing", "--json")
+
+    assert len(three) == 3
+    assert json.loads(demur(*words).out) == {"tenant": "default", "records": 3, "erased": False}
+    assert json.loads(demur(*words, "--yes").out)["erased"] is True
+
+
+def test_retiring_says_first_what_it_would_do(three: list[str]) -> None:
+    ran = demur("audit", "retire", "--before", "2100-01-01")
+
+    assert ran.status == 1
+    assert ran.out == (
+        "would delete 3 records of tenant default from before 2100-01-01T00:00:00.000Z\n"
+        "  nothing was deleted; --yes does it, and it cannot be undone\n"
+    )
+    assert demur("show", three[0]).status == 0
+
+
+def test_what_is_retired_is_gone_and_the_rest_still_proves_itself(three: list[str]) -> None:
+    demur("audit", "heads", "--out", "heads.json")
+    ran = demur("audit", "retire", "--before", "2100-01-01", "--yes")
+    decided(SMALL)
+
+    assert ran.out.startswith("retired 3 records of tenant default from before 2100-01-01")
+    assert demur("show", three[0]).status == 1
+    assert demur("audit", "verify", "--heads", "heads.json").out == (
+        "ok the chains hold: 1 record of 1 tenant\n"
+    )
+
+
+def test_nothing_to_retire_is_an_error(three: list[str]) -> None:
+    ran = demur("audit", "retire", "--before", "2020-01-01", "--yes")
+
+    assert len(three) == 3
+    assert "tenant `default` has no records from before 2020-01-01T00:00:00.000Z" in ran.err
+
+
+def test_retiring_tells_a_machine(three: list[str]) -> None:
+    told = json.loads(demur("audit", "retire", "--before", "2100-01-01", "--json", "--yes").out)
+
+    assert len(three) == 3
+    assert (told["records"], told["retired"], told["tenant"]) == (3, True, "default")
+
+
+def test_an_approval_is_part_of_the_chain(three: list[str]) -> None:
+    Path("demur.toml").write_text('keys = "mary.trusted.json"\n', encoding="utf-8")
+    demur("approve", three[1], "--key", signer())
+
+    assert demur("audit", "verify").out.startswith("ok the chains hold: 4 records of 1 tenant\n")

@@ -1,0 +1,346 @@
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from commandline import demur
+from desk import RISKY, SMALL, changed_store, decided, set_policy, setting, signer
+
+from demur.cli.checkup import State
+from demur.cli.checkup_machine import check_clock, check_disk, check_extras
+from demur.cli.checkup_settings import check_settings
+from demur.gate.config import Config
+from demur.store.opening import open_store
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+def found(*words: str) -> list[dict[str, Any]]:
+    """Return what is not well."""
+    told = json.loads(demur("doctor", "--json", *words).out)
+    return [check for check in told["checks"] if check["state"] != "ok"]
+
+
+def said(state: str, name: str) -> str:
+    """Return what is said of the only thing that is not well."""
+    [check] = found()
+    assert (check["state"], check["check"]) == (state, name)
+    text: str = check["what"]
+    return text
+
+
+def test_a_fresh_folder_is_well() -> None:
+    decided(SMALL)
+    ran = demur("doctor")
+
+    assert (ran.status, ran.err) == (0, "")
+    assert "ok       settings   demur.toml\n" in ran.out
+    assert "ok       policy     support-desk 1.0.0, 11 rules\n" in ran.out
+    assert "ok       chain      the newest record holds\n" in ran.out
+    assert ran.out.endswith("\nall is well\n")
+
+
+def test_without_settings_there_is_a_problem_and_help() -> None:
+    Path("demur.toml").unlink()
+    ran = demur("doctor")
+
+    assert ran.status == 1
+    assert ran.out.startswith(
+        "problem  settings   there is no demur.toml in this folder\n  help: `demur init` makes one"
+    )
+    assert ran.out.endswith("\n1 problem\n")
+
+
+def test_settings_that_cannot_be_used_are_a_problem() -> None:
+    setting("atempts = 3")
+
+    assert said("problem", "settings") == "demur.toml: unknown setting `atempts`"
+
+
+def test_a_policy_that_does_not_load_is_a_problem_with_its_first_few_places() -> None:
+    set_policy("verdict: ALLOW", "verdict: ALOW")
+    set_policy("gt: 200", "gtt: 200")
+    set_policy("gte: 0.8", "gtte: 0.8")
+    checks = found()
+
+    assert [check["check"] for check in checks] == ["policy"] * 4
+    assert "policy.yaml:" in checks[0]["what"]
+    assert checks[-1]["what"].startswith("and ")
+    assert checks[-1]["help"] == "`demur policy validate policy.yaml` tells all of it"
+
+
+def test_remarks_on_the_policy_are_told() -> None:
+    set_policy("verdict: ESCALATE, reason_code: NO_MATCH_DEFAULT_ESCALATE", "verdict: ALLOW")
+
+    assert "what no rule speaks about is allowed" in said("warning", "policy")
+
+
+def test_of_many_remarks_the_first_is_told_and_errors_are_problems() -> None:
+    rule = "  - id: {}\n    stage: HARD_BLOCKS\n    if: {{ action_type: refund }}\n"
+    then = "    then: { verdict: DENY, reason_codes: [CHARGEBACK_RISK_BLOCK] }\n"
+    set_policy("rules:\n", "rules:\n" + rule.format("R_A") + then + rule.format("R_B") + then)
+    checks = found()
+
+    assert {check["check"] for check in checks} == {"policy"}
+    assert checks[0]["state"] == "problem"
+    assert checks[0]["what"].endswith(", and 2 more like it")
+
+
+def test_advisory_mode_is_worth_knowing() -> None:
+    setting('mode = "advisory"')
+
+    assert said("warning", "mode") == "advisory: verdicts are recorded, and do not bind"
+
+
+def test_a_registry_that_cannot_be_read_is_a_problem() -> None:
+    setting('registries = ["gone.json"]')
+
+    assert "gone.json" in said("problem", "registry")
+
+
+@pytest.mark.parametrize(
+    ("line", "state"), [('redaction = "of"', "problem"), ('redaction = "off"', "warning")]
+)
+def test_redaction_that_is_off_or_unknown_is_told(line: str, state: str) -> None:
+    setting(line)
+
+    assert said(state, "redaction")
+
+
+def test_more_paths_to_redact_are_told() -> None:
+    setting('redact_paths = ["evidence.name"]')
+
+    assert "ok       redaction  default, and evidence.name\n" in demur("doctor").out
+
+
+def test_trusted_keys_are_told_by_holder() -> None:
+    signer()
+    setting('keys = "mary.trusted.json"')
+
+    assert "ok       keys       grants of user:mary count\n" in demur("doctor").out
+
+
+def test_keys_that_cannot_be_read_are_a_problem() -> None:
+    setting('keys = "gone.json"')
+
+    assert said("problem", "keys") == "gone.json: cannot read the keys: no such file or directory"
+
+
+def test_a_store_that_is_not_there_yet_is_fine() -> None:
+    Path("demur.db").unlink()
+
+    assert "demur.db is not there yet; the first decision makes it\n" in demur("doctor").out
+    assert not Path("demur.db").exists()
+
+
+def test_no_store_at_all_is_worth_knowing() -> None:
+    Path("demur.toml").write_text('store = ""\n', encoding="utf-8")
+
+    assert said("warning", "store").startswith("none: decisions are made, and cannot be proved")
+
+
+def test_a_missing_folder_is_made_by_fix() -> None:
+    Path("demur.toml").write_text('store = "data/here/demur.db"\n', encoding="utf-8")
+
+    assert said("problem", "store") == "the folder data/here is not there"
+    ran = demur("doctor", "--fix")
+    assert (ran.status, Path("data/here").is_dir()) == (0, True)
+    assert ran.out.startswith("fixed    store      the folder data/here is not there\n")
+
+
+def test_a_folder_that_cannot_be_made_stays_a_problem() -> None:
+    Path("demur.toml").write_text('store = "policy.yaml/demur.db"\n', encoding="utf-8")
+
+    assert demur("doctor", "--fix").status == 1
+
+
+def test_a_file_that_is_no_database_is_a_problem() -> None:
+    Path("demur.db").write_bytes(b"hello " * 1000)
+
+    assert "the database cannot be used" in said("problem", "store")
+
+
+def test_a_database_that_lost_a_table_is_a_problem() -> None:
+    with closing(sqlite3.connect("demur.db")) as database:
+        database.execute("DROP TABLE labels")
+
+    assert "no such table: labels" in said("problem", "store")
+
+
+def test_normal_durability_is_worth_knowing() -> None:
+    setting('durability = "normal"')
+
+    assert said("warning", "durability").startswith("normal: a power cut may take")
+
+
+def test_a_store_that_takes_no_writes_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(sqlite3.connect("demur.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        # Who writes for longer than this counts as writing for too long.
+        patient = {**(open_store.__kwdefaults__ or {}), "busy_timeout_s": 0.05}
+        monkeypatch.setattr(open_store, "__kwdefaults__", patient)
+        checks = found()
+
+    assert ("problem", "writing") in [(check["state"], check["check"]) for check in checks]
+
+
+def test_a_broken_chain_is_a_problem() -> None:
+    decided(RISKY)
+    with changed_store() as connection:
+        connection.execute("UPDATE decision_records SET verdict = 'ALLOW'")
+
+    assert said("problem", "chain") == (
+        "broken at record 1 of tenant default: column differs from the record: `verdict`"
+    )
+
+
+def test_records_of_a_chain_without_a_head_are_found_out() -> None:
+    decided(RISKY)
+    with changed_store() as connection:
+        connection.execute("DELETE FROM chain_heads")
+
+    assert "broken at record 1 of tenant default" in said("problem", "chain")
+
+
+def test_unconfirmed_records_are_worth_knowing() -> None:
+    decided(SMALL)
+    with closing(sqlite3.connect("demur.db", isolation_level=None)) as database:
+        database.execute("UPDATE decision_records SET confirmed = 0")
+
+    assert said("warning", "chain") == (
+        "stored too late for their callers: 1 of the newest records"
+    )
+
+
+def test_a_record_from_the_future_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided(SMALL)
+    early = datetime(2026, 1, 1, tzinfo=UTC)
+    monkeypatch.setattr("demur.cli.doctor.system_clock", lambda: early)
+
+    assert "which is in the future" in said("problem", "clock")
+
+
+def spooled(caplog: pytest.LogCaptureFixture) -> None:
+    with closing(sqlite3.connect("demur.db")) as database:
+        database.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON decision_records "
+            "BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        )
+    decided(SMALL)
+    assert caplog.text
+
+
+def test_what_could_not_be_stored_is_a_problem(caplog: pytest.LogCaptureFixture) -> None:
+    spooled(caplog)
+
+    assert said("problem", "spool").startswith("1 decision could not be stored, since 20")
+
+
+def test_lines_of_the_spool_that_cannot_be_read_count(caplog: pytest.LogCaptureFixture) -> None:
+    spooled(caplog)
+    with Path("demur.db.spool.jsonl").open("a", encoding="utf-8") as file:
+        file.write("{\n")
+
+    assert ", 1 of them unreadable" in said("problem", "spool")
+    Path("demur.db.spool.jsonl").write_text("{\n", encoding="utf-8")
+    assert said("problem", "spool") == "1 decision could not be stored, 1 of them unreadable"
+
+
+def test_a_spool_that_cannot_be_read_is_a_problem() -> None:
+    Path("demur.db.spool.jsonl").mkdir()
+
+    assert "the spool cannot be read" in said("problem", "spool")
+
+
+def test_no_spool_is_no_check() -> None:
+    setting('spool = ""')
+
+    assert "spool" not in demur("doctor").out
+
+
+class Exposed(NamedTuple):
+    path: str
+    before: int
+    after: int
+    make: Callable[[], object]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        Exposed("demur.db", 0o644, 0o640, lambda: None),
+        Exposed("mary.key.json", 0o604, 0o600, signer),
+        Exposed("demur.db.spool.jsonl", 0o664, 0o660, Path("demur.db.spool.jsonl").touch),
+        Exposed("policy.yaml", 0o666, 0o664, lambda: None),
+        Exposed("demur.toml", 0o646, 0o644, lambda: None),
+    ],
+    ids=lambda file: file.path,
+)
+def test_files_that_are_open_to_others_are_closed_by_fix(file: Exposed) -> None:
+    file.make()
+    path = Path(file.path)
+    path.chmod(file.before)
+
+    assert said("problem", "rights").startswith(f"{path} can be ")
+    assert demur("doctor", "--fix").status == 0
+    assert path.stat().st_mode & 0o777 == file.after
+
+
+def test_a_trusted_key_that_can_sign_is_a_secret() -> None:
+    signer()
+    setting('keys = "mary.trusted.json"')
+    Path("mary.trusted.json").chmod(0o644)
+
+    assert said("problem", "rights").startswith("mary.trusted.json can be read by every user")
+
+
+def test_a_trusted_key_that_cannot_sign_is_no_secret() -> None:
+    demur("grant", "keygen", "mary", "--holder", "user:mary")
+    setting('keys = "mary.trusted.json"')
+
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("year", "state"), [(1970, State.PROBLEM), (2026, State.OK), (2100, State.PROBLEM)]
+)
+def test_a_clock_that_cannot_be_right_is_a_problem(year: int, state: State) -> None:
+    [check] = check_clock(datetime(year, 1, 1, tzinfo=UTC))
+
+    assert check.state is state
+
+
+@pytest.mark.parametrize(
+    ("free", "state"), [(2**25, State.PROBLEM), (2**29, State.WARNING), (2**35, State.OK)]
+)
+def test_a_disk_that_is_nearly_full_is_told(
+    free: int, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(free, 0, free))
+    [check] = check_disk(Config(store=":memory:"))
+
+    assert check.state is state
+
+
+def test_a_disk_is_not_looked_for_where_there_is_no_folder() -> None:
+    assert list(check_disk(Config(store="gone/demur.db"))) == []
+
+
+def test_what_is_not_installed_says_how_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demur.cli.checkup_machine.find_spec", lambda _: None)
+    checks = list(check_extras())
+
+    assert {check.state for check in checks} == {State.OK}
+    assert "pip install 'demur[ed25519]'" in checks[0].what
+
+
+def test_without_the_registry_the_policy_is_not_looked_at() -> None:
+    config = Config(registries=("gone.json",))
+    names = [check.name for check in check_settings(Path("demur.toml"), config)]
+
+    assert names == ["settings", "registry", "redaction", "keys"]

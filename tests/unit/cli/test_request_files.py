@@ -1,0 +1,101 @@
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from commandline import demur
+
+from demur.cli.request_files import placed, read_requests
+from demur.errors import InputError
+from demur.store.backend import StorageError
+
+
+def read(text: str | bytes, folder: Path) -> object:
+    path = folder / "r.json"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_requests(str(path))
+
+
+def test_one_object_is_one_request(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text('\N{BYTE ORDER MARK}{\n "a": 1}\n', encoding="utf-8")
+
+    assert read_requests(str(path)) == (False, ((str(path), {"a": 1}),))
+
+
+def test_a_list_numbers_its_requests(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text('[{"a": 1}, 2]', encoding="utf-8")
+
+    assert read_requests(str(path)) == (True, ((f"{path}[0]", {"a": 1}), (f"{path}[1]", 2)))
+
+
+def test_lines_are_numbered_as_an_editor_does(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"a": 1}\n\n{"a": 2}\n', encoding="utf-8")
+
+    assert read_requests(str(path)) == (True, ((f"{path}:1", {"a": 1}), (f"{path}:3", {"a": 2})))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "r.json: there is no request in it"),
+        (" \n", "r.json: there is no request in it"),
+        ('{"a":\n 1,}', "r.json:2:4: not JSON: "),
+        ("{'a': 1}\n{'a': 2}", "r.json:1:2: not JSON: "),
+        ('{"a": 1}\n{"a": }', "r.json:2:7: not JSON: expecting value"),
+        ('{"a": 1, "a": 2}', "r.json: the key `a` stands twice in one object"),
+        ('{"a": 1}\n{"b": {"a": 1, "a": 2}}', "r.json:2: the key `a` stands twice in one object"),
+        ("[" * 100_000, "r.json: not JSON that can be read: too deep"),
+        ("[" * 100_000 + "\n1", "r.json: not JSON that can be read: too deep"),
+        (b'{"a": "\xff"}', "r.json: not UTF-8, from byte 7 on"),
+    ],
+)
+def test_what_is_no_request_says_why_and_where(
+    text: str | bytes, problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(text, tmp_path)
+
+    assert problem in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the request: no such file"):
+        read_requests(str(tmp_path / "gone.json"))
+    with pytest.raises(InputError, match="cannot read the request: embedded null byte"):
+        read_requests("a\x00b")
+
+
+def test_who_types_a_request_is_told_how_to_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Keyboard(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    err = io.StringIO()
+    monkeypatch.setattr(sys, "stdin", Keyboard(io.BytesIO(b"{}")))
+    monkeypatch.setattr(sys, "stderr", err)
+
+    assert read_requests("-") == (False, (("standard input", {}),))
+    assert err.getvalue() == "reading a request from the keyboard; end it by Ctrl-D\n"
+
+
+def test_an_error_that_is_not_about_the_request_is_left_alone() -> None:
+    with pytest.raises(StorageError), placed("r.json"):
+        raise StorageError("no room")
+
+
+def test_an_error_without_a_place_gets_the_request_s() -> None:
+    with pytest.raises(InputError) as caught, placed("r.json"):
+        raise InputError("no", help="yes")
+
+    assert (caught.value.where, caught.value.help) == ("r.json", "yes")
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_broken_request_is_an_error_of_the_command() -> None:
+    ran = demur("decide", stdin='{"action": ')
+
+    assert (ran.status, ran.out) == (1, "")
+    assert "error: standard input:1:12: not JSON: expecting value\n" in ran.err

@@ -1,0 +1,103 @@
+import json
+
+import pytest
+from commandline import demur
+from desk import LARGE, UNCLEAR, ask, decided, setting, signer
+
+from demur.cli.ticket import LONGEST
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+def ticket() -> str:
+    ran = demur("explain", "last", "--markdown")
+    assert ran.status == 0, ran.err
+    return ran.out
+
+
+def test_a_ticket_says_what_why_and_how_to_go_on() -> None:
+    record = decided(LARGE)
+
+    assert ticket() == (
+        "### NEED_CONTEXT: `refund, 900 USD`\n"
+        "\n"
+        "The refund is larger than the agent may pay out without a person.\n"
+        "\n"
+        "- **Verdict** ESCALATE, WORKFLOW_BLOCK\n"
+        "- **Reason** `REFUND_OVER_ESCALATION_LIMIT`: "
+        "The refund is larger than the agent may pay out without a person.\n"
+        "- **Rule** `R_LARGE_REFUND` (ESCALATIONS): "
+        "action.type is refund and amount_usd is over 200\n"
+        "- **Now** Supply what is missing: approval.\n"
+        "- **Then** Send it as a continuation of this request. A grant of approval lifts it.\n"
+        "- **Next step** request_approval\n"
+        "- **Policy** `support-desk 1.0.0` (enforce)\n"
+        f"- **Decision** `{record['decision_id']}`, tenant `default`\n"
+        f"- **Time** {record['created_at']}\n"
+    )
+
+
+def test_a_ticket_holds_nothing_personal() -> None:
+    request = {
+        "subject": {"type": "user", "id": "jane-doe"},
+        "action": {"type": "refund", "intent": "for my sick child", "tags": ["vip-guest"]},
+        "evidence": {"order_id": "A-77123", "chargeback_risk": "rather low"},
+        "context": {"inline": {"email": "jane@example.com"}},
+    }
+    decided(stdin=json.dumps(request))
+    demur("learn", "last", "--outcome", "failure", "--note", "called twice", "--by", "marianne")
+    text = ticket()
+
+    assert "- **Outcome** `failure`\n" in text
+    assert "- **Cannot be used** `evidence.chargeback_risk`\n" in text
+    for personal in ("jane", "child", "vip", "A-77123", "rather low", "called", "marianne"):
+        assert personal not in text
+
+
+def test_the_attempts_and_what_was_lifted_are_told() -> None:
+    key = signer()
+    setting('keys = "mary.trusted.json"')
+    decided(LARGE)
+    demur("approve", "last", "--key", key)
+    decided(LARGE, "--continues", "last")
+    text = ticket()
+
+    assert "- **Lifted** `REFUND_OVER_ESCALATION_LIMIT`\n" in text
+    assert "- **Attempt** 2 of 2 so far\n" in text
+
+
+def test_a_caller_cannot_write_markdown_into_a_ticket() -> None:
+    decided(stdin=ask("x` **bold**\n# Heading <img src=x>"))
+    first = ticket().splitlines()[0]
+
+    assert first == "### REFUSE_WITH_PATH: ``x` **bold** # Heading <img src=x>``"
+
+
+def test_a_ticket_has_a_bound() -> None:
+    codes = ("UNVERIFIED_TOOL", "RCE_RISK", "EXFILTRATION_RISK", "PRIVILEGE_ESCALATION")
+    more = ("RISKY_IMPORT", "OBFUSCATED_CODE", "SKILL_INJECTION", "SECRET_LEAK", "PII_DETECTED")
+    words = [word for code in (*codes, *more) for word in ("--finding", code)]
+    path = ask("x" * 256, tenant={"id": "t" * 256}, request_id="r")
+    record = decided(*words, stdin=path)
+    text = ticket()
+
+    assert len(text) <= LONGEST + 1
+    assert record["decision_id"] in text
+
+
+def test_what_is_too_long_is_cut_and_says_where_the_rest_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = decided(UNCLEAR)
+    monkeypatch.setattr("demur.cli.ticket.LONGEST", 300)
+    text = ticket()
+
+    assert len(text) <= 301
+    assert text.endswith(f"… cut; `demur explain {record['decision_id']}` tells all of it\n")
+
+
+def test_a_long_sentence_is_cut_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided(LARGE)
+    monkeypatch.setattr("demur.cli.ticket._LONGEST_LINE", 10)
+
+    assert "- **Now** Supply wha…\n" in ticket()

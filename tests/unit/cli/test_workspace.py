@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+from commandline import demur
+from desk import RISKY, SMALL, setting
+
+from demur.cli.workspace import database_path, existing_gate, existing_store, make_private
+from demur.errors import InputError
+from demur.gate.config import Config
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+def test_the_settings_can_be_named_by_option_or_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = [tmp_path / name for name in (SMALL, RISKY)]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    missing = demur("decide", samples[0])
+    by_option = demur("decide", samples[0], "--config", tmp_path / "demur.toml")
+    monkeypatch.setenv("DEMUR_CONFIG", str(tmp_path / "demur.toml"))
+    by_environment = demur("decide", samples[1])
+
+    assert missing.err == (
+        "error: there is no demur.toml in this folder\n"
+        "  help: `demur init` makes one, with a policy to begin with; "
+        "or name yours by --config or DEMUR_CONFIG\n"
+    )
+    assert (missing.status, by_option.status, by_environment.status) == (1, 0, 3)
+    assert "2 decisions" in demur("show").out
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('polcy = "x"', "demur.toml: unknown setting `polcy`\n  help: did you mean `policy`?"),
+        ("zzz = 1", "demur.toml: unknown setting `zzz`\n  help: one of policy, store, "),
+        ("[memory]\nblok = 1", "demur.toml: memory: unknown setting `blok`\n  help: did you mean"),
+        ("[memory]\nzzz = 1", "unknown setting `zzz`\n  help: one of block, escalate, "),
+        ("attempts = 'x'", "demur.toml: attempts: expected `int`, got `str`"),
+        ("[memory]\nescalate = 0.99", "demur.toml: memory: `escalate` is 0.99, above `block`"),
+        ("x", "demur.toml: not TOML: "),
+    ],
+)
+def test_a_setting_that_cannot_be_used_says_what_was_meant(line: str, problem: str) -> None:
+    setting(line)
+    ran = demur("show")
+
+    assert ran.status == 1
+    assert problem in ran.err
+
+
+def test_memory_can_be_switched_off() -> None:
+    setting("memory = false")
+    demur("decide", SMALL)
+    ran = demur("learn", "last", "--outcome", "failure")
+
+    assert "  memory is off in the settings: nothing follows from it\n" in ran.out
+    assert demur("decide", SMALL).status == 0
+
+
+def test_looking_back_makes_no_store() -> None:
+    Path("demur.db").unlink()
+    ran = demur("show")
+
+    assert ran.err == (
+        "error: demur.db: there is no store yet\n  help: the first `demur decide` makes it\n"
+    )
+    assert not Path("demur.db").exists()
+
+
+def test_without_a_store_there_is_nothing_to_look_back_on() -> None:
+    for opened in (existing_store, existing_gate):
+        with pytest.raises(InputError, match="the settings name no store"):
+            opened(Config(store=""))
+
+
+@pytest.mark.parametrize(
+    ("store", "path"),
+    [
+        ("", None),
+        (":memory:", None),
+        ("sqlite://", None),
+        ("postgresql://host/name", None),
+        ("a/demur.db", "a/demur.db"),
+        ("sqlite:///a%20b.db", "a b.db"),
+        ("sqlite:////var/demur.db", "/var/demur.db"),
+    ],
+)
+def test_the_file_of_a_store_is_known_if_it_is_one(store: str, path: str | None) -> None:
+    assert database_path(Config(store=store)) == (None if path is None else Path(path))
+
+
+def test_nothing_is_made_in_a_folder_that_is_not_there() -> None:
+    make_private(Config(store="gone/demur.db"))
+
+    assert not Path("gone").exists()

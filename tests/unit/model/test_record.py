@@ -1,0 +1,219 @@
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from gates import cleanup, finding, grant, opened, refund
+from store_records import make_record
+
+from demur.canonical import canonical_bytes
+from demur.codes.vocabulary import Verdict
+from demur.errors import InputError
+from demur.model.record import Amount, ChainLink, DecisionRecord, Determinism
+
+RECORD = make_record(
+    context_ref={"context_id": "c", "list": [1]}, sealed={"facts": {"amount_usd": 400}}
+)
+
+
+# As a mapping
+
+
+def test_a_record_is_a_mapping_of_plain_json() -> None:
+    assert isinstance(RECORD, Mapping)
+    assert RECORD["reason_codes"] == ["REFUND_OVER_ESCALATION_LIMIT"]
+    assert all(type(code) is str for code in RECORD["reason_codes"])
+    assert type(RECORD["verdict"]) is str
+    assert json.loads(json.dumps(dict(RECORD))) == dict(RECORD)
+
+
+def test_both_halves_read_as_one_without_salt_and_bytes() -> None:
+    names = set(RECORD)
+
+    assert {"verdict", "chain", "request", "facts", "risk_signals"} <= names
+    assert not {"sealed", "salt", "fingerprint"} & names
+    assert len(RECORD) == len(list(RECORD)) == len(names)
+    assert RECORD["request"]["action"]["type"] == "refund"
+    assert RECORD["requester"] == "user:ada"
+
+
+def test_it_reads_like_a_dict() -> None:
+    assert "verdict" in RECORD
+    assert "facts" in RECORD
+    assert "salt" not in RECORD
+    assert 5 not in RECORD
+    assert RECORD.get("verdict") == "ESCALATE"
+    assert RECORD.get("nothing") is None
+    assert RECORD.get("nothing", 5) == 5
+    assert (
+        dict(RECORD.items())
+        == dict(RECORD)
+        == dict(zip(RECORD.keys(), RECORD.values(), strict=True))
+    )
+    assert list(RECORD.keys()) == list(RECORD)
+    with pytest.raises(KeyError, match="salt"):
+        RECORD["salt"]
+    match RECORD:
+        case {"verdict": "ESCALATE", "amount": {"value": value}}:
+            assert value == 400
+        case _:
+            pytest.fail("a record matches like a mapping")
+
+
+def test_what_the_mapping_gives_is_a_copy() -> None:
+    before = json.dumps(dict(RECORD))
+    for name in RECORD:
+        value = RECORD[name]
+        if isinstance(value, dict | list):
+            value.clear()
+
+    assert json.dumps(dict(RECORD)) == before
+
+
+def test_once_erased_the_sealed_half_reads_as_nothing() -> None:
+    erased = msgspec.structs.replace(RECORD, sealed=None)
+
+    assert erased.personal is None
+    assert erased["request"] is None
+    assert erased.seal_holds
+    assert erased.open_bytes() == RECORD.open_bytes()
+
+
+# Frozen
+
+
+def test_no_attribute_can_be_set() -> None:
+    for part, name in (
+        (RECORD, "verdict"),
+        (RECORD.policy, "mode"),
+        (RECORD.explanation, "details"),
+    ):
+        with pytest.raises(AttributeError):
+            setattr(part, name, "x")
+
+
+def test_nothing_within_can_be_changed() -> None:
+    reference = RECORD.context_ref
+    assert reference is not None
+    with pytest.raises(TypeError, match="does not change"):
+        reference["x"] = 1  # type: ignore[index]
+    assert reference["list"] == (1,)
+    settings = Determinism(
+        engine_version="1",
+        registry_version="1",
+        registry_digest="1",
+        policy_digest="1",
+        memory_settings={"block": 1},
+    ).memory_settings
+    with pytest.raises(TypeError, match="does not change"):
+        settings["block"] = 2  # type: ignore[index]
+
+
+def test_changing_the_personal_part_in_hand_changes_no_record() -> None:
+    personal = RECORD.personal
+    assert personal is not None
+    personal.request["action"].clear()
+
+    assert RECORD["request"]["action"]["type"] == "refund"
+    assert RECORD.seal_holds
+
+
+def test_a_record_has_a_hash_and_equals_itself_read_back() -> None:
+    back = msgspec.json.decode(RECORD.open_bytes(), type=DecisionRecord)
+
+    assert msgspec.structs.replace(back, sealed=RECORD.sealed) == RECORD
+    plain = make_record()
+    assert hash(plain) == hash(make_record())
+
+
+# Bytes
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"amount": None},
+        {"amount": Amount(value=1e-7, currency="USD")},
+        {"amount": Amount(value=0.1, currency="é")},
+        {"amount": Amount(value=-1.5, currency=None)},
+        {"amount": Amount(value=1e21, currency="USD")},
+        {"amount": Amount(value=-5, currency="USD")},
+        {"amount": Amount(value=None, currency="USD")},
+        {"context_ref": {"n": 20.0, "\U0001f600": 1, "\uffff": 2}},
+        {"tenant": "Zoë\n\x7f\u2028"},
+        {
+            "determinism": Determinism(
+                engine_version="1",
+                registry_version="1",
+                registry_digest="1",
+                policy_digest="1",
+                memory_settings={"block": 1.0, "escalate": 1e-6},
+            )
+        },
+    ],
+)
+def test_the_open_half_is_written_canonically(more: dict[str, Any]) -> None:
+    raw = make_record(**more).open_bytes()
+
+    assert canonical_bytes(json.loads(raw)) == raw
+
+
+def test_neither_the_sealed_half_nor_the_place_is_part_of_the_open_one() -> None:
+    link = ChainLink(seq=1, previous="sha256:0", hash="sha256:1")
+    placed = msgspec.structs.replace(RECORD, chain=link)
+
+    assert placed.open_bytes() == RECORD.open_bytes()
+    assert b"ada" not in RECORD.open_bytes()
+    assert RECORD.sealed_digest.encode() in RECORD.open_bytes()
+
+
+def test_another_sealed_half_breaks_the_seal() -> None:
+    forged = msgspec.structs.replace(RECORD, sealed=RECORD.sealed and RECORD.sealed + b" ")
+
+    assert RECORD.seal_holds
+    assert not forged.seal_holds
+
+
+@pytest.mark.parametrize("sealed", [b"", b"{}", b'{"salt":5}', b"\xff", b"[" * 5000])
+def test_a_sealed_half_that_somebody_else_wrote_is_an_error_of_ours(sealed: bytes) -> None:
+    forged = msgspec.structs.replace(RECORD, sealed=sealed)
+    with pytest.raises(InputError, match="cannot be read") as caught:
+        forged["request"]
+
+    assert caught.value.where == RECORD.decision_id
+
+
+# As a decision
+
+
+@pytest.mark.parametrize(
+    ("verdict", "enforced", "may"),
+    [
+        (Verdict.ESCALATE, True, False),
+        (Verdict.ESCALATE, False, True),
+    ],
+)
+def test_what_does_not_bind_may_go_ahead(verdict: Verdict, enforced: bool, may: bool) -> None:
+    assert make_record(verdict=verdict, enforced=enforced).may_execute is may
+
+
+def test_the_decision_in_a_record_is_the_one_that_was_made() -> None:
+    with opened() as gate:
+        records = [
+            gate.decide(refund()),
+            gate.decide(refund(400), findings=[finding("SCOPE_MISSING")]),
+            gate.decide(cleanup(), accepted=["dry_run"]),
+            gate.decide(
+                refund(400), grants=[grant({"action": "refund"}), grant({"x": "y"}, grant_id="g2")]
+            ),
+        ]
+
+    for record in records:
+        decision = record.decision
+        for name in set(decision.__struct_fields__) - {"requester", "scope"}:
+            assert getattr(decision, name) == getattr(record, name)
+        assert decision.requester == record["requester"] == "agent:billing"
+        assert decision.scope == record["scope"]
+        assert msgspec.structs.replace(record, sealed=None).decision.requester is None

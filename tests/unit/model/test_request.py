@@ -1,0 +1,155 @@
+import json
+from collections import UserDict
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from gates import refund
+
+from demur.canonical import canonical_bytes
+from demur.errors import InputError, InputTypeError
+from demur.model.request import LARGEST_REQUEST, REQUEST_KEYS, Subject, read_request
+
+LEAST = {"action": {"type": "refund"}}
+
+
+def test_an_action_is_all_it_takes() -> None:
+    request = read_request(LEAST)
+
+    assert request.action.type == "refund"
+    assert (request.request_id, request.continues, request.tenant) == (None, None, None)
+    assert request.requester is None
+    assert request.pin is None
+    assert request.raw == canonical_bytes(LEAST)
+    assert request.usual
+
+
+def test_the_parts_that_demur_reads_are_typed() -> None:
+    request = read_request(
+        refund(
+            request_id="r1",
+            continues="01J",
+            tenant={"id": "acme", "environment": "prod"},
+            policy={"policy_id": "support"},
+            schema_version="decision_request.v1",
+        )
+    )
+
+    assert (request.request_id, request.continues, request.tenant) == ("r1", "01J", "acme")
+    assert request.requester == "agent:billing"
+    assert request.pin is not None
+    assert request.pin.policy_id == "support"
+
+
+@pytest.mark.parametrize(
+    ("subject", "name"),
+    [
+        ({}, None),
+        ({"id": "a"}, "a"),
+        ({"type": "user", "id": "a"}, "user:a"),
+        ({"type": "user"}, None),
+    ],
+)
+def test_who_asks_is_named_as_grants_name_them(subject: dict[str, Any], name: str | None) -> None:
+    assert Subject(**subject).name == name
+    assert read_request({**LEAST, "subject": subject}).requester == name
+
+
+@pytest.mark.parametrize("kind", [dict, UserDict, MappingProxyType])
+def test_any_mapping_will_do_and_is_copied(kind: Any) -> None:
+    inner = {"type": "refund", "tags": ["a"]}
+    request = read_request(kind({"action": inner}))
+    inner["tags"].append("b")  # type: ignore[attr-defined]
+
+    assert request.facts == {"action": {"type": "refund", "tags": ["a"]}}
+    assert type(request.facts) is dict
+
+
+@pytest.mark.parametrize("value", [None, 5, "action", b"{}", [LEAST], object()])
+def test_what_is_no_mapping_is_no_request(value: Any) -> None:
+    with pytest.raises(InputTypeError, match="a request must be a mapping"):
+        read_request(value)
+
+
+@pytest.mark.parametrize(
+    ("request_", "where", "problem"),
+    [
+        ({}, None, "missing required field `action`"),
+        ({"action": {}}, "action", "missing required field `type`"),
+        ({"action": "refund"}, "action", "expected `object`"),
+        ({"action": {"type": ""}}, "action.type", "length >= 1"),
+        ({"action": {"type": "x" * 257}}, "action.type", "length <= 256"),
+        ({"action": {"type": 5}}, "action.type", "expected `str`, got `int`"),
+        ({"action": {"type": "x", "tags": [1]}}, "action.tags[0]", "expected `str`"),
+        ({"action": {"type": "x", "amount": 20}}, "action.amount", "expected `object"),
+        ({**LEAST, "subject": {"id": 5}}, "subject.id", "expected `str"),
+        ({**LEAST, "subject": {"roles": "admin"}}, "subject.roles", "expected `array"),
+        ({**LEAST, "tenant": {"tenant_id": "a"}}, "tenant", "missing required field `id`"),
+        ({**LEAST, "tenant": "acme"}, "tenant", "expected `object"),
+        ({**LEAST, "request_id": 5}, "request_id", "expected `str"),
+        ({**LEAST, "continues": ""}, "continues", "length >= 1"),
+        ({**LEAST, "evidence": []}, "evidence", "expected `object"),
+        ({**LEAST, "context_ref": "c"}, "context_ref", "expected `object"),
+        ({**LEAST, "policy": {"policy_id": 5}}, "policy.policy_id", "expected `str"),
+        ({**LEAST, "policy": {"id": "x"}}, "policy", "unknown field `id`"),
+        ({**LEAST, "schema_version": "v0"}, "schema_version", "invalid enum value 'v0'"),
+        ({**LEAST, "schema_version": 1}, "schema_version", "expected `str"),
+        ({**LEAST, "evidnce": {}}, "evidnce", "no field `evidnce`"),
+        ({"Action": {}, **LEAST}, "Action", "no field `Action`"),
+    ],
+)
+def test_a_part_that_cannot_be_used_is_named_by_its_path(
+    request_: dict[str, Any], where: str | None, problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem) as caught:
+        read_request(request_)
+
+    assert caught.value.where == where
+
+
+def test_the_help_for_an_unknown_field_lists_those_there_are() -> None:
+    with pytest.raises(InputError) as caught:
+        read_request({**LEAST, "nothing": 1})
+
+    assert caught.value.help == f"one of {', '.join(REQUEST_KEYS)}"
+
+
+@pytest.mark.parametrize(
+    ("request_", "where"),
+    [
+        (refund(evidence={"x": "a" * LARGEST_REQUEST}), "evidence"),
+        (refund(trace={"x": ["ab"] * LARGEST_REQUEST}), "trace"),
+        ({**LEAST, "big": "a" * LARGEST_REQUEST}, None),
+    ],
+)
+def test_a_request_that_is_too_large_is_refused_and_the_part_named(
+    request_: dict[str, Any], where: str | None
+) -> None:
+    with pytest.raises(InputError, match="at most 1000000 bytes") as caught:
+        read_request(request_)
+
+    assert "context_ref" in str(caught.value.help)
+    assert caught.value.where == where
+
+
+def test_a_large_request_within_the_limit_is_read() -> None:
+    room = LARGEST_REQUEST - len(canonical_bytes(refund(evidence={"x": ""})))
+
+    assert len(read_request(refund(evidence={"x": "a" * room})).raw) == LARGEST_REQUEST
+    with pytest.raises(InputError):
+        read_request(refund(evidence={"x": "a" * (room + 1)}))
+
+
+@pytest.mark.parametrize("value", [1e-7, {"é": 1}, 1e300])
+def test_what_the_fast_encoder_writes_otherwise_is_marked(value: Any) -> None:
+    request = read_request(refund(evidence={"x": value}))
+
+    assert not request.usual
+    assert request.raw == canonical_bytes(request.facts)
+
+
+@pytest.mark.parametrize("value", [1e21, -1e300, 2.0**53 - 1, 0.5, 1e-300])
+def test_a_number_that_reads_back_as_itself_is_taken(value: float) -> None:
+    request = read_request(refund(evidence={"x": [value]}))
+
+    assert json.loads(request.raw)["evidence"]["x"] == [value]
