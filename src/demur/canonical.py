@@ -134,17 +134,17 @@ def _place(path: list[str]) -> str | None:
 
 def _plain(value: Any, unusual: list[object], depth: int) -> Any:
     kind = value.__class__
+    if kind is dict:
+        return _mapping(value, unusual, depth)
+    if kind is float:
+        return _number(value, unusual)
     if value is None or kind is bool or (kind is str and value.isascii()):
         return value
     if kind is int:
         return _integer(value)
-    if kind is float:
-        return _number(value, unusual)
-    if kind is dict or isinstance(value, Mapping):
-        return _mapping(value, unusual, depth)
-    if isinstance(value, list | tuple):
+    if kind is list or isinstance(value, list | tuple):
         return _list(value, unusual, depth)
-    return _other(value, unusual)
+    return _other(value, unusual, depth)
 
 
 def _text(value: str) -> str:
@@ -178,12 +178,12 @@ def _mapping(value: Mapping[Any, Any], unusual: list[object], depth: int) -> dic
         raise _Unfit(f"nested deeper than {DEEPEST}")
     copy: dict[str, Any] = {}
     for key, item in value.items():
+        name = key if key.__class__ is str and key.isascii() else _key(key, unusual)
         kind = item.__class__
-        # Most keys and values are plain ASCII; for those nothing more has to be asked.
-        if key.__class__ is str and key.isascii() and kind is str and item.isascii():
-            copy[key] = item
+        # Most values are plain; for those nothing more has to be asked.
+        if (kind is str and item.isascii()) or (kind is int and -_SAFE < item < _SAFE):
+            copy[name] = item
             continue
-        name = _key(key, unusual)
         try:
             copy[name] = _plain(item, unusual, depth + 1)
         except _Unfit as error:
@@ -215,8 +215,10 @@ def _list(value: list[Any] | tuple[Any, ...], unusual: list[object], depth: int)
     return copy
 
 
-def _other(value: Any, unusual: list[object]) -> Any:
-    """Return the plain form of other texts, and of subclasses such as enumerations."""
+def _other(value: Any, unusual: list[object], depth: int) -> Any:
+    """Return the plain form of other texts and objects, and of subclasses such as enumerations."""
+    if isinstance(value, Mapping):
+        return _mapping(value, unusual, depth)
     if isinstance(value, str):
         return _text(str.__str__(value))
     if isinstance(value, int):

@@ -103,7 +103,9 @@ class Asked(NamedTuple):
     def recorded(self) -> Beside:
         """What came in beside the request, as it may be stored."""
         texts, details = self.redacted.texts, self.redacted.details
-        beside = self.beside._replace(grants=self.grants)
+        beside = self.beside
+        if self.continued.grants:
+            beside = beside._replace(grants=self.grants)
         if not texts and details:
             return beside
         return beside._replace(
@@ -128,6 +130,10 @@ def inputs_digest(request: Mapping[str, Any], beside: Beside) -> str:
     )
 
 
+_FIRST = Continued()
+_NOTHING_BESIDE = Beside()
+
+
 class Given(NamedTuple):
     """What a caller of the gate hands over beside the request, not looked at yet."""
 
@@ -136,6 +142,9 @@ class Given(NamedTuple):
     accepted: Iterable[str] = ()
     signals: Mapping[str, Any] | None = None
     tenant: str | None = None
+
+
+_NOTHING_GIVEN = Given()[:4]
 
 
 def gather(
@@ -148,14 +157,20 @@ def gather(
         InputTypeError: A part has the wrong type.
     """
     asked = read_request(request)
-    beside = Beside(
+    redacted = redact(asked.facts, profile, raw=asked.raw)
+    beside = _beside(given, registry)
+    return Asked(asked, _tenant(asked, given.tenant), beside, redacted, _FIRST, now)
+
+
+def _beside(given: Given, registry: Registry) -> Beside:
+    if given[:4] == _NOTHING_GIVEN:
+        return _NOTHING_BESIDE
+    return Beside(
         _findings(given.findings, registry),
         _typed("grants", given.grants, Grant),
         _accepted(given.accepted),
         {} if given.signals is None else _signals(given.signals),
     )
-    redacted = redact(asked.facts, profile)
-    return Asked(asked, _tenant(asked, given.tenant), beside, redacted, Continued(), now)
 
 
 def scope_of(asked: Asked) -> Mapping[str, str]:
@@ -252,7 +267,7 @@ def _signals(signals: Mapping[str, Any]) -> dict[str, Any]:
 def _identity(beside: Beside) -> dict[str, Any]:
     """Return what makes two questions with the same request differ; wording does not."""
     return {
-        "findings": sorted([finding.code, str(finding.surface)] for finding in beside.findings),
+        "findings": sorted([f.code, str(f.surface), str(f.action)] for f in beside.findings),
         "grants": sorted(grant.grant_id for grant in beside.grants),
         "accepted": sorted(beside.accepted),
         "signals": dict(beside.signals),
@@ -261,7 +276,7 @@ def _identity(beside: Beside) -> dict[str, Any]:
 
 def _scrubbed(finding: Finding, texts: frozenset[str], details: bool) -> Finding:  # noqa: FBT001 - from one place
     if not details:
-        return Finding(code=finding.code, surface=finding.surface, span=finding.span)
+        return msgspec.structs.replace(finding, detail="", evidence={})
     return msgspec.structs.replace(
         finding, detail=scrub(finding.detail, texts), evidence=scrub(finding.evidence, texts)
     )

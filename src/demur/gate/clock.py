@@ -22,4 +22,6 @@ def system_entropy(count: int) -> bytes:
 
 def timestamp(moment: datetime) -> str:
     """Return a moment as records write it: UTC, milliseconds, `Z`."""
-    return f"{moment.astimezone(UTC).isoformat(timespec='milliseconds')[:-6]}Z"
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return f"{moment.isoformat(timespec='milliseconds')[:-6]}Z"

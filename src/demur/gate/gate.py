@@ -310,7 +310,7 @@ class Gate:
         return self._recorder.record(
             asked,
             judgement,
-            decision_id=self._ids(),
+            decision_id=self._ids(asked.now),
             salt=self._entropy(_SALT_BYTES).hex(),
             recall=recalled,
             basis=basis,

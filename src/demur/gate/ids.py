@@ -1,5 +1,6 @@
 """Ids that sort by the time they were made: ULIDs, strictly rising within a process."""
 
+from datetime import datetime
 from threading import Lock
 
 from demur.gate.clock import Clock, Entropy, system_clock, system_entropy
@@ -28,9 +29,9 @@ class IdSource:
         self._lock = Lock()
         self._last = (0, 0)
 
-    def __call__(self) -> str:
-        """Return a new id, greater than any before."""
-        now = int(self._clock().timestamp() * 1000)
+    def __call__(self, moment: datetime | None = None) -> str:
+        """Return a new id for a moment, or for now; greater than any before."""
+        now = int((self._clock() if moment is None else moment).timestamp() * 1000)
         fresh = int.from_bytes(self._entropy(_RANDOM_BITS // 8), "big")
         with self._lock:
             before, used = self._last

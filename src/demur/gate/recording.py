@@ -1,6 +1,7 @@
 """Make the record of a judgement: the open part, and the sealed part with its digest."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Literal
 
@@ -22,11 +23,13 @@ from demur.model.record import (
     PolicyRef,
     Redaction,
 )
+from demur.policy.evaluation import Evaluation
 from demur.policy.policy import Mode
 from demur.version import __version__
 
 __all__ = ["Basis", "Recorder"]
 
+_MOST_REMEMBERED = 4096
 Basis = Literal["request", "resolution", "runtime"]
 # The one fact that is worked out, and so may be a number that no request holds.
 _DERIVED = "amount_usd"
@@ -54,6 +57,8 @@ class Recorder:
             registry_digest=registry_digest,
             policy_digest=policy.digest,
         )
+        # Most decisions are one of a few, so most lists of rules were made before.
+        self._matched = lru_cache(_MOST_REMEMBERED)(self._rules)
         self._memory = None if engine.memory is None else frozen(engine.memory.as_json())
         self._untouched = Redaction(profile=profile)
 
@@ -93,10 +98,10 @@ class Recorder:
             attempt=asked.continued.attempt,
             attempts_left=decision.attempts_left,
             amount=_amount(asked.redacted.request),
-            matched_rules=tuple(self._stages[rule_id] for rule_id in evaluation.matched_rules),
+            matched_rules=self._matched(evaluation.matched_rules),
             shadow_rules=evaluation.shadow_rules,
             shadowed_codes=evaluation.shadowed_codes,
-            invalid=tuple(InvalidField(rule_id=f.rule_id, path=f.path) for f in evaluation.invalid),
+            invalid=_invalid(evaluation) if evaluation.invalid else (),
             constraints=decision.constraints,
             missing=decision.missing,
             accepted=decision.accepted,
@@ -114,6 +119,9 @@ class Recorder:
             else self._untouched,
             sealed=sealed,
         )
+
+    def _rules(self, ids: tuple[str, ...]) -> tuple[MatchedRule, ...]:
+        return tuple(self._stages[rule_id] for rule_id in ids)
 
     def _determinism(self, recall: Recall | None) -> Determinism:
         if recall is None:
@@ -143,6 +151,10 @@ class Recorder:
             # All parts are known to be written canonically by the fast way.
             return fast_encode(personal)
         return canonical_bytes(msgspec.to_builtins(personal))
+
+
+def _invalid(evaluation: Evaluation) -> tuple[InvalidField, ...]:
+    return tuple(InvalidField(rule_id=f.rule_id, path=f.path) for f in evaluation.invalid)
 
 
 def _facts(facts: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:

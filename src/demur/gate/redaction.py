@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from demur.codes.suggest import did_you_mean
 from demur.errors import InputError
-from demur.gate.secret_names import is_secret, known_names
+from demur.gate.secret_names import is_secret, known_names, may_hold_secrets
 from demur.model.request import REQUEST_KEYS, Action, PolicyPin, Subject, Tenant
 
 __all__ = [
@@ -138,9 +138,14 @@ def profile_named(name: str, paths: Iterable[str] = ()) -> Profile:
     return profile._replace(paths=(*profile.paths, *extra)) if extra else profile
 
 
-def redact(request: Mapping[str, Any], profile: Profile) -> Redacted:
-    """Return the request as it may be stored. Without anything to remove it is the same object."""
-    if not profile.paths and (not profile.secret_keys or not _has_secrets(request)):
+def redact(request: Mapping[str, Any], profile: Profile, *, raw: bytes | None = None) -> Redacted:
+    """Return the request as it may be stored. Without anything to remove it is the same object.
+
+    `raw` are its canonical bytes, if they are at hand: most requests are cleared by them alone.
+    """
+    cleared = raw is not None and not may_hold_secrets(raw)
+    secrets = profile.secret_keys and not cleared and _has_secrets(request)
+    if not profile.paths and not secrets:
         return Redacted(request, details=not profile.details)
     removal = _Removal(profile)
     kept = removal.mapping(request, "", "")

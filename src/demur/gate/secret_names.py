@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["is_secret", "known_names"]
+__all__ = ["is_secret", "known_names", "may_hold_secrets"]
 
 # Matched against the last words of a key: `api_token` is one, `token_count` is not.
 # A number or a plural at the end makes no difference.
@@ -52,6 +52,38 @@ known_names: dict[str, bool] = {}
 _MOST_NAMES = 4096
 _LONGEST_NAME = 64
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
+
+
+# One of these is in every name above, however its words are joined or spelled.
+_ATOMS = (
+    b"auth",
+    b"card",
+    b"cookie",
+    b"credential",
+    b"cvc",
+    b"cvv",
+    b"iban",
+    b"jwt",
+    b"key",
+    b"otp",
+    b"pass",
+    b"pin",
+    b"pwd",
+    b"secret",
+    b"ssn",
+    b"token",
+)
+_LETTERS = bytes(range(256)).lower()
+_NO_LETTERS = bytes(c for c in range(256) if not (chr(c).isascii() and chr(c).isalpha()))
+
+
+def may_hold_secrets(raw: bytes) -> bool:
+    """Return whether JSON may have a key that names a secret; quick, and never wrongly false."""
+    if b"\\" in raw:
+        # An escape may hide a letter that does not count, or one that does.
+        return True
+    squeezed = raw.translate(_LETTERS, _NO_LETTERS)
+    return any(atom in squeezed for atom in _ATOMS)
 
 
 def is_secret(key: str) -> bool:

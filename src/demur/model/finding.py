@@ -24,7 +24,6 @@ class Action(StrEnum):
     WARN = "warn"
 
 
-
 class Span(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the text that was seen: `text[start:end]`."""
 

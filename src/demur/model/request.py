@@ -162,7 +162,23 @@ def read_request(value: Mapping[str, Any]) -> Request:
         shape = msgspec.convert(canonical.value, Shape)
     except msgspec.ValidationError as error:
         raise _explained(str(error), canonical.value) from None
+    for where, name in _names(shape):
+        # Names stand in columns, chains and terminals; none of those takes a control.
+        if name is not None and not name.isprintable():
+            raise InputError(f"`{name}` holds a character that cannot be shown", where=where)
     return Request(shape, canonical)
+
+
+def _names(shape: Shape) -> tuple[tuple[str, str | None], ...]:
+    subject, tenant = shape.subject, shape.tenant
+    return (
+        ("action.type", shape.action.type),
+        ("request_id", shape.request_id),
+        ("continues", shape.continues),
+        ("tenant.id", None if tenant is None else tenant.id),
+        ("subject.id", None if subject is None else subject.id),
+        ("subject.type", None if subject is None else subject.type),
+    )
 
 
 def _too_large(facts: Mapping[str, Any]) -> InputError:

@@ -6,10 +6,13 @@ chosen here stand in its source, never a text from the policy.
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from math import nan
 from typing import Any, NamedTuple
 
-from demur.policy.facts import MISSING, amount_in_usd, fetch
+from demur.policy.facts import MISSING, UNUSABLE, amount_in_usd, fetch
 from demur.policy.leaf import INVALID, TRUE, leaf
+from demur.policy.names import Names
+from demur.policy.plain import write_plain
 from demur.policy.policy import All, Compare, Condition, Not, Operator
 
 __all__ = ["Judge", "write_judge"]
@@ -31,7 +34,7 @@ _COMPARISONS = {
     Operator.NOT_IN: "not in",
 }
 
-_Join = Callable[[str, str, "_Names"], str]
+_Join = Callable[[str, str, "Names"], str]
 
 
 class Judge(NamedTuple):
@@ -48,54 +51,41 @@ class Judge(NamedTuple):
     paths: tuple[str, ...]
 
 
-class _Names(NamedTuple):
-    """What the source of a function refers to: facts by variable, values by name."""
-
-    facts: dict[str, str]
-    values: dict[str, Any]
-    # Lines that must run before the one that is being written.
-    lines: list[str]
-
-    def fact(self, path: str) -> str:
-        return self.facts.setdefault(path, f"f{len(self.facts)}")
-
-    def value(self, value: Any) -> str:
-        name = f"k{len(self.values)}"
-        self.values[name] = value
-        return name
-
-
 def write_judge(conditions: Mapping[int, Condition], rates: Mapping[str, float]) -> Judge:
     """Return the function that judges a request by conditions, each under its rule's index."""
-    names = _Names({}, {}, [])
+    names = Names({}, {}, [])
     for index, condition in conditions.items():
-        expression = _expression(condition, names)
-        names.lines.extend(
-            [
-                f"    s = {expression}",
-                f"    if s == {TRUE}: matched.append({index})",
-                f"    elif s == {INVALID}: invalid.append({index})",
-            ]
-        )
+        names.lines.extend(_rule(index, condition, names))
     fetches = [line for path, name in names.facts.items() for line in _fetch(path, name, names)]
     source = [
-        "def judge(request, findings):",
+        "def careful(request, findings):",
         "    matched = []; invalid = []",
         *fetches,
         *names.lines,
         f"    return matched, invalid, ({''.join(f'{name}, ' for name in names.facts.values())})",
+        *write_plain(conditions, names),
     ]
     scope = {
         **names.values,
         "fetch": fetch,
         "usd": _usd(rates),
         "MISSING": MISSING,
+        "UNUSABLE": UNUSABLE,
+        "NOWHERE": nan,
         "ANY": _ANY,
         "NOT": _NOT,
     }
     # The source holds nothing that the policy's author wrote: texts are passed as values.
     exec(compile("\n".join(source), "<policy>", "exec"), scope)  # noqa: S102 - see above
-    return Judge(scope["judge"], tuple(names.facts))
+    return Judge(scope.get("plain", scope["careful"]), tuple(names.facts))
+
+
+def _rule(index: int, condition: Condition, names: Names) -> list[str]:
+    return [
+        f"    s = {_expression(condition, names)}",
+        f"    if s == {TRUE}: matched.append({index})",
+        f"    elif s == {INVALID}: invalid.append({index})",
+    ]
 
 
 def _usd(rates: Mapping[str, float]) -> Callable[[Mapping[str, Any]], Any]:
@@ -115,7 +105,7 @@ def _usd(rates: Mapping[str, float]) -> Callable[[Mapping[str, Any]], Any]:
     return usd
 
 
-def _fetch(path: str, name: str, names: _Names) -> list[str]:
+def _fetch(path: str, name: str, names: Names) -> list[str]:
     if path == "amount_usd":
         return [f"    {name} = usd(request)"]
     root, *rest = path.split(".")
@@ -133,7 +123,7 @@ def _fetch(path: str, name: str, names: _Names) -> list[str]:
     ]
 
 
-def _expression(condition: Condition, names: _Names) -> str:
+def _expression(condition: Condition, names: Names) -> str:
     match condition:
         case Compare():
             return _leaf(condition, names)
@@ -145,7 +135,7 @@ def _expression(condition: Condition, names: _Names) -> str:
             return _shallow(_fold(condition.parts, names, _either), names)
 
 
-def _fold(parts: Sequence[Condition], names: _Names, join: _Join) -> str:
+def _fold(parts: Sequence[Condition], names: Names, join: _Join) -> str:
     """Return the parts joined in pairs of halves, so that a long list does not nest deep."""
     if len(parts) == 1:
         return _expression(parts[0], names)
@@ -153,17 +143,17 @@ def _fold(parts: Sequence[Condition], names: _Names, join: _Join) -> str:
     return join(_fold(parts[:half], names, join), _fold(parts[half:], names, join), names)
 
 
-def _both(left: str, right: str, names: _Names) -> str:
+def _both(left: str, right: str, names: Names) -> str:
     a, b = names.value(None), names.value(None)
     return f"(0 if not ({a} := {left}) else {a} if {a} < ({b} := {right}) else {b})"
 
 
-def _either(left: str, right: str, names: _Names) -> str:
+def _either(left: str, right: str, names: Names) -> str:
     a = names.value(None)
     return f"(3 if ({a} := {left}) == 3 else ANY[{a}][{right}])"
 
 
-def _shallow(expression: str, names: _Names) -> str:
+def _shallow(expression: str, names: Names) -> str:
     """Return the expression, or where it nests too deep the name that its value was given."""
     depth = accumulate((c in "([") - (c in ")]") for c in expression)
     if max(depth) < _DEEPEST:
@@ -173,7 +163,7 @@ def _shallow(expression: str, names: _Names) -> str:
     return name
 
 
-def _leaf(compare: Compare, names: _Names) -> str:
+def _leaf(compare: Compare, names: Names) -> str:
     """Return the expression for one comparison: plain types at once, all others by the book."""
     fact = names.fact(compare.path)
     slow = f"{names.value(leaf(compare))}({fact})"

@@ -72,8 +72,10 @@ class CompiledPolicy:
         seen = facts_of({}, findings)["findings"] if self._reads_findings else None
         action = request.get("action")
         plain = action.get("type") if action.__class__ is dict else None
-        bucket = self._bucket(plain if plain.__class__ is str else fetch(request, _ACTION))
-        judge = bucket.judge(request)
+        bucket = self._buckets.get(plain) if plain.__class__ is str else None
+        if bucket is None:
+            bucket = self._bucket(plain if plain.__class__ is str else fetch(request, _ACTION))
+        judge = bucket.only or bucket.judge(request)
         matched, invalid, values = judge.call(request, seen)
         if invalid or findings:
             known = self._combine(request, matched, invalid, findings, seen)
@@ -176,6 +178,8 @@ class _Bucket:
         self._lock = Lock()
         # By the text of the indexed field; None holds all rules.
         self._judges: dict[str | None, Judge] = {}
+        # The one judge of a bucket without an index, once it is built.
+        self.only: Judge | None = None
         self._path = None if action is None else _index_path(policy, self._indexes)
         self._wanted = {i: _text_of(policy.rules[i], self._path) for i in self._indexes}
         self._values = {value for value in self._wanted.values() if value is not None}
@@ -201,6 +205,8 @@ class _Bucket:
                 chosen = [i for i in every if part is None or self._wanted[i] in {None, part}]
                 conditions = {i: self._condition(i) for i in chosen}
                 self._judges[part] = write_judge(conditions, self._policy.rates)
+            if self._path is None:
+                self.only = self._judges[part]
             return self._judges[part]
 
     def _condition(self, index: int) -> Condition:

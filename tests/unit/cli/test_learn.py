@@ -81,9 +81,3 @@ def test_nothing_can_be_learned_from_what_was_erased() -> None:
     assert (
         "was erased: nothing can be learned" in demur("learn", "last", "--outcome", "failure").err
     )
-
-
-def test_what_a_caller_wrote_cannot_move_the_cursor() -> None:
-    decided(stdin=ask("refund\x1b[2J"))
-
-    assert "learned: success of refund\\x1b[2J, tenant default\n" in learn("--outcome", "success")

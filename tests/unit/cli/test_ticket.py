@@ -67,7 +67,7 @@ def test_the_attempts_and_what_was_lifted_are_told() -> None:
 
 
 def test_a_caller_cannot_write_markdown_into_a_ticket() -> None:
-    decided(stdin=ask("x` **bold**\n# Heading <img src=x>"))
+    decided(stdin=ask("x` **bold** # Heading <img src=x>"))
     first = ticket().splitlines()[0]
 
     assert first == "### REFUSE_WITH_PATH: ``x` **bold** # Heading <img src=x>``"

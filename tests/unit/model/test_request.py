@@ -153,3 +153,20 @@ def test_a_number_that_reads_back_as_itself_is_taken(value: float) -> None:
     request = read_request(refund(evidence={"x": [value]}))
 
     assert json.loads(request.raw)["evidence"]["x"] == [value]
+
+
+@pytest.mark.parametrize(
+    ("part", "where"),
+    [
+        ({"request_id": "r\u0000"}, "request_id"),
+        ({"tenant": {"id": "a\nb"}}, "tenant.id"),
+        ({"subject": {"type": "agent", "id": "x\u202e"}}, "subject.id"),
+        ({"subject": {"type": "\u200b", "id": "x"}}, "subject.type"),
+        ({"action": {"type": "re\tfund"}}, "action.type"),
+    ],
+)
+def test_a_name_that_cannot_be_shown_is_refused(part: dict[str, Any], where: str) -> None:
+    with pytest.raises(InputError, match="cannot be shown") as caught:
+        read_request({"action": {"type": "refund"}, **part})
+
+    assert caught.value.where == where

@@ -1,0 +1,90 @@
+"""The rate guard of a pipeline: limits, and the limiter that keeps their counts."""
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError, InputTypeError, MissingExtraError
+from demur.gate.limiter import Limiter, LocalLimiter
+from demur.guards import rate
+from demur.guards.rate import RateConfig
+from demur.guards.rate_limits import RateLimit
+from demur.model.finding import Finding
+
+__all__ = ["RateAsk", "RateGuard", "open_limiter"]
+
+
+class RateAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody, by a key, is about to use something."""
+
+    key: str
+    cost: int = 1
+
+
+class _Module(Protocol):
+    class RedisLimiter(Limiter, Protocol):
+        @classmethod
+        def from_url(cls, url: str, **settings: Any) -> Limiter: ...
+
+
+class RateGuard:
+    """Counts each use it is asked about, and says by the rate guard's codes what is too much.
+
+    Unlike the guards it stands among it is not pure: asking is using. Its event is a
+    `RateAsk`, or the key alone.
+    """
+
+    SURFACE: Surface = rate.SURFACE
+    CODES: tuple[str, ...] = rate.CODES
+
+    def __init__(self, *limits: RateLimit, limiter: Limiter | None = None) -> None:
+        if not limits:
+            raise InputError("a rate guard needs a limit", help="RateLimit(count=60, per_s=60)")
+        self._limits: Sequence[RateLimit] = limits
+        self.limiter: Limiter = LocalLimiter() if limiter is None else limiter
+
+    @property
+    def blocking(self) -> bool:
+        """Whether asking may wait for a network."""
+        return self.limiter.blocking
+
+    @property
+    def degraded(self) -> bool:
+        """Whether counts that should be shared are kept in this process for now."""
+        return bool(getattr(self.limiter, "degraded", False))
+
+    def check(self, event: RateAsk | str, config: RateConfig | None = None) -> Iterator[Finding]:
+        """Yield a finding for each limit that the use would pass.
+
+        Raises:
+            LimiterUnavailableError: The counts cannot be reached.
+        """
+        asked = RateAsk(key=event) if isinstance(event, str) else event
+        if not isinstance(asked, RateAsk):
+            raise InputTypeError.expected("the event", "a `RateAsk`", event)
+        taken = self.limiter.take(asked.key, self._limits, asked.cost)
+        for use in taken.uses:
+            for found in rate.check(use, config or RateConfig()):
+                evidence = {**found.evidence, "counted": taken.counted}
+                yield msgspec.structs.replace(found, evidence=evidence)
+
+
+def open_limiter(url: str | None = None, **settings: Any) -> Limiter:
+    """Return a limiter in this process, or on the Redis at `url`.
+
+    Raises:
+        InputError: It is no address of a Redis, or a setting cannot be used.
+        MissingExtraError: Redis is asked for and its client is not installed.
+    """
+    if url is None:
+        return LocalLimiter(**settings)
+    try:
+        module = import_module("demur.gate.redis_limiter")
+    except ImportError as error:
+        raise MissingExtraError(
+            "Redis needs the `redis` package", help="pip install 'demur[redis]'"
+        ) from error
+    return cast("_Module", module).RedisLimiter.from_url(url, **settings)

@@ -1,0 +1,181 @@
+"""A limiter whose counts many processes share, in Redis.
+
+One use is one round trip: a script reads and writes all limits of a key at once, by the
+server's own clock. Where Redis cannot be reached, the limiter either says so, and nothing is
+admitted, or counts in this process until it can, as the operator chose.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, Literal, Self
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from demur.errors import InputError
+from demur.gate.limiter import LimiterUnavailableError, LocalLimiter, SecondsClock, Taken
+from demur.guards.rate import RateUse
+from demur.guards.rate_limits import TOLERANCE, RateLimit, RateState
+
+__all__ = ["OnFailure", "RedisLimiter"]
+
+OnFailure = Literal["closed", "local"]
+
+_log = logging.getLogger("demur")
+
+# The same steps as `demur.guards.rate_limits.reckon`, in the same order, so that both come to
+# the same result to the last bit. Refused uses write nothing.
+_SCRIPT = f"""
+local now
+if ARGV[1] == '' then
+  local t = redis.call('TIME')
+  now = tonumber(t[1]) + tonumber(t[2]) / 1000000
+else
+  now = tonumber(ARGV[1])
+end
+local cost = tonumber(ARGV[2])
+local told, after, admitted = {{string.format('%.17g', now)}}, {{}}, true
+for i, key in ipairs(KEYS) do
+  local rate, most = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
+  local level, at = string.match(redis.call('GET', key) or '', '^(%S+) (%S+)$')
+  level, at = tonumber(level) or 0, tonumber(at) or 0
+  told[i + 1] = string.format('%.17g %.17g', level, at)
+  local left = math.max(0, level - math.max(0, now - at) * rate) + cost
+  if left > most + {TOLERANCE!r} then admitted = false end
+  after[i] = {{left, math.max(now, at), math.ceil(left / rate * 1000)}}
+end
+if admitted then
+  for i, key in ipairs(KEYS) do
+    local state = string.format('%.17g %.17g', after[i][1], after[i][2])
+    redis.call('SET', key, state, 'PX', string.format('%d', after[i][3] + 60000))
+  end
+end
+return told
+"""
+
+
+class RedisLimiter:
+    """Counts in Redis. Safe to share between threads, and to carry over a fork.
+
+    `on_failure`: `closed` raises where Redis cannot be reached, so that the rate guard counts
+    as unavailable; `local` counts in this process meanwhile. After a failure Redis is left
+    alone for `pause_s` seconds, so that an outage does not cost each request a timeout. Keys
+    are stored as digests: an address or a name of a person does not end up in Redis. Without
+    a clock it is the server's, which all processes share.
+    """
+
+    blocking = True
+
+    def __init__(
+        self,
+        client: "redis.Redis",
+        *,
+        prefix: str = "demur:rate",
+        on_failure: OnFailure = "closed",
+        pause_s: float = 1.0,
+        clock: SecondsClock | None = None,
+        local: LocalLimiter | None = None,
+    ) -> None:
+        if on_failure not in {"closed", "local"}:
+            help_text = "`closed`: nothing is admitted; `local`: count in this process"
+            raise InputError(
+                f"unknown way to fail `{on_failure}`", where="on_failure", help=help_text
+            )
+        self._client = client
+        self._script = client.register_script(_SCRIPT)
+        self._prefix = prefix
+        self._on_failure = on_failure
+        self._pause_s = pause_s
+        self._clock = clock
+        self._local = LocalLimiter() if local is None else local
+        self._silent_until = float("-inf")
+        self.degraded = False
+
+    @classmethod
+    def from_url(cls, url: str, *, timeout_s: float = 0.25, **settings: Any) -> Self:
+        """Return a limiter on the Redis at `url`; connecting and answering take at most that long.
+
+        Raises:
+            InputError: It is no address of a Redis.
+        """
+        # A connection that the server closed meanwhile is opened again; nothing else is tried twice.
+        once_more = Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,))
+        try:
+            client = redis.Redis.from_url(
+                url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=once_more
+            )
+        except ValueError as error:
+            help_text = "like redis://host:6379/0, rediss://… or unix:///path"
+            raise InputError(
+                "not an address of a Redis", where="redis", help=help_text
+            ) from error
+        return cls(client, **settings)
+
+    def take(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> Taken:
+        """Return the use as each limit sees it; counted if all of them admit it, else by none.
+
+        Raises:
+            LimiterUnavailableError: Redis cannot be reached, and `on_failure` is `closed`.
+        """
+        # Checked before anything is sent: what is no use must not be counted.
+        uses = [RateUse(key=key, limit=limit, cost=cost) for limit in limits]
+        try:
+            taken = self._ask(uses)
+        except (redis.RedisError, OSError, ValueError) as error:
+            return self._without(uses, error)
+        if self.degraded:
+            self.degraded = False
+            _log.warning("Redis can be reached again: rate limits are shared")
+        return taken
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _ask(self, uses: list[RateUse]) -> Taken:
+        if time.monotonic() < self._silent_until:
+            raise redis.ConnectionError("left alone after a failure")
+        now = "" if self._clock is None else repr(float(self._clock()))
+        numbers = [n for use in uses for n in (repr(use.limit.rate), str(use.limit.most))]
+        cost = uses[0].cost if uses else 0
+        told = self._script(
+            keys=[self._place(use) for use in uses], args=[now, str(cost), *numbers]
+        )
+        now_s = float(told[0])
+        return Taken(
+            tuple(
+                RateUse(key=u.key, limit=u.limit, cost=u.cost, now_s=now_s, state=_state(kept))
+                for u, kept in zip(uses, told[1:], strict=True)
+            ),
+            "redis",
+        )
+
+    def _without(self, uses: list[RateUse], error: Exception) -> Taken:
+        """Return the use as counted here, or refuse to count it, as configured."""
+        if time.monotonic() >= self._silent_until:
+            self._silent_until = time.monotonic() + self._pause_s
+        if not self.degraded:
+            self.degraded = True
+            how = "are counted in this process" if self._on_failure == "local" else "refuse"
+            _log.warning("Redis cannot be reached (%s): rate limits %s", type(error).__name__, how)
+        if self._on_failure == "closed":
+            raise LimiterUnavailableError(
+                f"Redis cannot be reached: {type(error).__name__}",
+                help="`on_failure='local'` counts in this process meanwhile",
+            ) from error
+        cost = uses[0].cost if uses else 0
+        taken = self._local.take(uses[0].key if uses else "", [u.limit for u in uses], cost)
+        return taken._replace(fallback=True)
+
+    def _place(self, use: RateUse) -> str:
+        digest = sha256(use.key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        # Braces keep all limits of a key on one node of a cluster.
+        return f"{self._prefix}:{{{digest}}}:{use.limit.name}"
+
+
+def _state(kept: bytes | str) -> RateState:
+    level, at_s = map(float, kept.split())
+    return RateState(level=level, at_s=at_s)

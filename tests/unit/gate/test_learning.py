@@ -1,0 +1,252 @@
+"""Memory through the gate: what is learned, what it does later, and how it is forgotten."""
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from gates import CORE, NOON, Ticking, opened, refund, stored
+
+from demur.codes.vocabulary import RefusalClass, Verdict
+from demur.errors import DemurError, InputError, InputTypeError
+from demur.gate.gate import Gate
+from demur.memory.experience import Outcome
+from demur.memory.settings import MemorySettings
+from demur.policy.loader import parse_policy
+from demur.store.rows import Experience
+
+ON = MemorySettings()
+ASKING = parse_policy(
+    "schema_version: policy.v1\npolicy_id: p\npolicy_version: '1'\nrules:\n"
+    "- {id: R, stage: ESCALATIONS, if: {action_type: refund},"
+    " then: {verdict: ESCALATE, reason_codes: [APPROVAL_REQUIRED]}}\n",
+    registry=CORE,
+)
+
+
+def taught(
+    gate: Gate, outcome: str = "failure", tenant: str = "default", **more: Any
+) -> Experience:
+    record = gate.decide(refund(), tenant=tenant)
+    return gate.learn(record.decision_id, outcome, **more)
+
+
+# What follows from it
+
+
+def test_what_resembles_a_failure_is_denied_with_the_likeness_on_record() -> None:
+    with opened(memory=ON) as gate:
+        before = gate.decide(refund())
+        learned = taught(gate, note="it was a fraud")
+        after = gate.decide(refund())
+
+    assert before.verdict is Verdict.ALLOW
+    assert before["risk_signals"] == {}
+    assert before.determinism.memory_digest is None
+    assert after.verdict is Verdict.DENY
+    assert after.reason_codes == ("FAILURE_MEMORY_SIMILAR_BLOCK",)
+    assert after.refusal_class is RefusalClass.WORKFLOW_BLOCK
+    likeness = after["risk_signals"]["failure_similarity"]
+    assert likeness == {
+        "score": 1,
+        "top_k": [
+            {
+                "memory_id": learned.memory_id,
+                "label": "failure",
+                "score": 1,
+                "summary": "refund, severity 3: it was a fraud",
+            }
+        ],
+    }
+    assert after["risk_signals"]["success_similarity"] == {"score": 0, "top_k": []}
+    assert after["risk_signals"]["uncertainty_score"] == 0
+    assert "Similarity to labelled failures 1.00" in after.explanation.details
+
+
+def test_what_is_less_alike_is_escalated() -> None:
+    other = refund(40, evidence={"ticket_id": "T-9", "chargeback_risk": 0.1})
+    with opened(memory=MemorySettings(escalate=0.5)) as gate:
+        taught(gate)
+        after = gate.decide(other)
+
+    assert after.verdict is Verdict.ESCALATE
+    assert after.reason_codes == ("FAILURE_MEMORY_SIMILAR_ESCALATE",)
+    assert 0.5 <= after["risk_signals"]["failure_similarity"]["score"] < 0.95
+
+
+def test_what_is_not_alike_is_left_alone() -> None:
+    with opened(memory=ON) as gate:
+        taught(gate)
+        after = gate.decide({"action": {"type": "reboot", "intent": "restart the printer"}})
+
+    assert "MEMORY" not in "".join(after.reason_codes)
+
+
+def test_a_mild_failure_escalates_at_most() -> None:
+    with opened(memory=ON) as gate:
+        taught(gate, severity=2)
+        mild = gate.decide(refund())
+        taught(gate, severity=5)
+        grave = gate.decide(refund())
+
+    assert mild.reason_codes == ("FAILURE_MEMORY_SIMILAR_ESCALATE",)
+    assert grave.verdict is Verdict.DENY
+
+
+def test_one_tenants_outcomes_move_nobody_elses_verdicts() -> None:
+    with opened(memory=ON) as gate:
+        taught(gate, tenant="acme")
+
+        assert gate.decide(refund(), tenant="acme").verdict is Verdict.DENY
+        assert gate.decide(refund(), tenant="globex").verdict is Verdict.ALLOW
+
+
+def test_likeness_to_a_success_lifts_only_where_the_operator_says_so() -> None:
+    for lift in (False, True):
+        with opened(ASKING, memory=MemorySettings(lift=lift)) as gate:
+            taught(gate, "success")
+            after = gate.decide(refund())
+
+        assert after.verdict is (Verdict.ALLOW if lift else Verdict.ESCALATE)
+        if lift:
+            assert after.reason_codes == ("SUCCESS_MEMORY_SIMILAR_ALLOW",)
+            assert after.resolved_codes == ("APPROVAL_REQUIRED",)
+
+
+def test_what_memory_lifts_asks_for_nothing_more() -> None:
+    text = ASKING.text.replace("[APPROVAL_REQUIRED]", "[APPROVAL_REQUIRED], missing: [a reason]")
+    with opened(parse_policy(text, registry=CORE), memory=MemorySettings(lift=True)) as gate:
+        before = gate.decide(refund())
+        gate.learn(before.decision_id, "success")
+        after = gate.decide(refund())
+
+    assert before.missing == ("a reason",)
+    assert after.verdict is Verdict.ALLOW
+    assert after.missing == ()
+
+
+def test_a_failure_beats_a_success_that_is_just_as_alike() -> None:
+    with opened(ASKING, memory=MemorySettings(lift=True)) as gate:
+        taught(gate, "success")
+        taught(gate, "failure")
+
+        assert gate.decide(refund()).verdict is Verdict.DENY
+
+
+def test_what_the_policy_denies_memory_cannot_lift() -> None:
+    risky = refund(evidence={"ticket_id": "T", "chargeback_risk": 1})
+    with opened(memory=MemorySettings(lift=True)) as gate:
+        gate.learn(gate.decide(risky).decision_id, "success")
+
+        assert gate.decide(risky).verdict is Verdict.DENY
+
+
+def test_memory_is_off_unless_the_operator_turns_it_on() -> None:
+    with opened() as gate:
+        taught(gate)
+        after = gate.decide(refund())
+
+    assert after.verdict is Verdict.ALLOW
+    assert after["risk_signals"] == {}
+    assert after.determinism.memory_digest is None
+
+
+def test_the_record_names_the_snapshot_and_the_settings_that_it_was_held_against() -> None:
+    with opened(memory=ON) as gate:
+        taught(gate)
+        one, two = gate.decide(refund()), gate.decide(refund())
+        taught(gate)
+        three = gate.decide(refund())
+
+    assert one.determinism.memory_digest is not None
+    assert one.determinism == two.determinism
+    assert three.determinism.memory_digest != one.determinism.memory_digest
+    assert one["determinism"]["memory_settings"] == ON.as_json()
+
+
+# Forgetting
+
+
+def test_what_is_forgotten_no_longer_counts_and_its_label_stays() -> None:
+    with opened(memory=ON) as gate:
+        learned = taught(gate)
+        assert gate.decide(refund()).verdict is Verdict.DENY
+
+        assert gate.forget([learned.memory_id], tenant="globex") == 0
+        assert gate.decide(refund()).verdict is Verdict.DENY
+        assert gate.forget([learned.memory_id]) == 1
+        assert gate.decide(refund()).verdict is Verdict.ALLOW
+        assert [one.value for one in stored(gate).labels(learned.decision_id)] == ["failure"]
+
+
+def test_an_experience_counts_until_it_expires() -> None:
+    clock = Ticking()
+    with opened(memory=ON, clock=clock) as gate:
+        taught(gate, expires_at=NOON + timedelta(hours=1))
+        clock.advance(minutes=59)
+        assert gate.decide(refund()).verdict is Verdict.DENY
+        clock.advance(minutes=1)
+
+        assert gate.decide(refund()).verdict is Verdict.ALLOW
+
+
+def test_erasing_a_subject_erases_what_was_learned_from_it() -> None:
+    with opened(memory=ON) as gate:
+        learned = taught(gate)
+        stored(gate).erase("default", "agent:billing")
+
+        assert stored(gate).experiences("default", "2026-11-15T12:00:00.000Z") == []
+        with pytest.raises(InputError, match="was erased: nothing can be learned"):
+            gate.learn(learned.decision_id, "failure")
+
+
+# What can be learned
+
+
+def test_an_experience_is_stored_with_its_label() -> None:
+    end = datetime(2027, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+    with opened(memory=ON) as gate:
+        learned = taught(
+            gate, " Success".strip(), severity=1, note="fine", by="ada", expires_at=end
+        )
+        [label] = stored(gate).labels(learned.decision_id)
+        [kept] = stored(gate).experiences("default", learned.created_at)
+
+    assert kept == learned
+    assert learned.outcome is Outcome.SUCCESS
+    assert learned.expires_at == "2027-01-01T00:00:00.000Z"
+    assert (label.value, label.note, label.by, label.kind) == ("success", "fine", "ada", "outcome")
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "problem"),
+    [
+        ({"outcome": "maybe"}, InputError, "unknown outcome `maybe`"),
+        ({"severity": 0}, InputError, "from 1 to 5"),
+        ({"severity": 6}, InputError, "from 1 to 5"),
+        ({"severity": True}, InputError, "from 1 to 5"),
+        ({"severity": "3"}, InputError, "from 1 to 5"),
+        ({"note": "x" * 2001}, InputError, "at most 2000"),
+        ({"note": 5}, InputTypeError, "a string"),
+        ({"note": "\ud800"}, InputError, "surrogate"),
+        ({"by": 5}, InputTypeError, "a string"),
+        ({"by": "\ud800"}, InputError, "surrogate"),
+        ({"expires_at": NOON}, InputError, "in the future"),
+        ({"expires_at": NOON.replace(tzinfo=None)}, InputError, "a time zone"),
+        ({"expires_at": "tomorrow"}, InputTypeError, "a datetime"),
+    ],
+)
+def test_what_cannot_be_learned_is_an_error_and_nothing_is_stored(
+    more: dict[str, Any], kind: type[DemurError], problem: str
+) -> None:
+    with opened(memory=ON) as gate:
+        record = gate.decide(refund())
+        with pytest.raises(kind, match=problem):
+            gate.learn(record.decision_id, **{"outcome": "failure", **more})
+
+        assert stored(gate).counts()["experiences"] == 0
+        assert stored(gate).counts()["labels"] == 0
+
+
+def test_nothing_can_be_learned_from_a_decision_that_never_was() -> None:
+    with opened() as gate, pytest.raises(InputError, match="there is no decision `01J`"):
+        gate.learn("01J", "failure")

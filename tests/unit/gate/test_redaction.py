@@ -1,0 +1,288 @@
+import json
+from typing import Any
+
+import pytest
+from gates import opened, refund, rows
+
+from demur.errors import InputError
+from demur.gate.redaction import (
+    DEFAULT,
+    OFF,
+    PROFILES,
+    STRICT,
+    Profile,
+    check_profile,
+    profile_named,
+    redact,
+    scrub,
+)
+
+SECRET = "hunter22"
+
+
+def kept(request: dict[str, Any], profile: Profile = DEFAULT) -> str:
+    with opened(redaction=profile) as gate:
+        record = gate.decide(request)
+        [row] = rows(gate)
+    assert row == record
+    assert record.sealed is not None
+    return record.sealed.decode() + record.open_bytes().decode() + json.dumps(dict(record))
+
+
+# Profiles
+
+
+def test_there_are_three_profiles_and_no_others() -> None:
+    assert set(PROFILES) == {"off", "default", "strict"}
+    assert profile_named("strict") is STRICT
+    with pytest.raises(InputError, match="unknown redaction profile `none`") as caught:
+        profile_named("none")
+    assert caught.value.help == "one of off, default, strict"
+
+
+def test_more_paths_join_those_of_the_profile() -> None:
+    assert profile_named("default", ["evidence.x"]).paths == ("evidence.x",)
+    assert profile_named("strict", ["trace"]).paths == (*STRICT.paths, "trace")
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_every_profile_can_be_kept(profile: Profile) -> None:
+    assert check_profile(profile) is profile
+
+
+@pytest.mark.parametrize(
+    ("path", "help_text"),
+    [
+        ("evidnce.ssn", "`evidence`"),
+        ("nothing", "one of action,"),
+        ("", "one of action,"),
+        ("action", "a pseudonym"),
+        ("action.type", "a pseudonym"),
+        ("subject", "a pseudonym"),
+        ("subject.id", "a pseudonym"),
+        ("tenant", "a pseudonym"),
+        ("request_id", "a pseudonym"),
+        ("continues", "a pseudonym"),
+    ],
+)
+def test_a_path_that_leads_nowhere_or_cannot_be_missed_is_refused(
+    path: str, help_text: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        check_profile(DEFAULT._replace(paths=(path,)))
+
+    assert caught.value.where == "redaction"
+    assert help_text in str(caught.value.help)
+
+
+def test_off_removes_nothing() -> None:
+    request = refund(evidence={"password": SECRET})
+
+    assert redact(request, OFF).request is request
+    assert SECRET in kept(request, OFF)
+
+
+def test_a_request_without_secrets_is_left_as_it_is() -> None:
+    request = refund()
+
+    assert redact(request, DEFAULT).request is request
+    assert redact({"action": {"type": "x"}}, STRICT).removed == ()
+
+
+def test_strict_keeps_neither_evidence_nor_words() -> None:
+    request = refund(
+        evidence={"ticket_id": "T-77777"},
+        context={"inline": "long story", "digest": "sha256:1"},
+        extensions={"x": "extra words"},
+        subject={"type": "agent", "id": "billing", "ip": "10.1.2.3", "user_agent": "curl/9.9"},
+    )
+    request["action"]["intent"] = "give it back"
+    text = kept(request, STRICT)
+
+    for gone in ("T-77777", "long story", "extra words", "10.1.2.3", "curl/9.9", "give it back"):
+        assert gone not in text
+    assert redact(request, STRICT).removed == (
+        "action.intent",
+        "context.inline",
+        "evidence",
+        "extensions",
+        "subject.ip",
+        "subject.user_agent",
+    )
+
+
+# What is removed
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"password": SECRET},
+        {"deep": {"er": {"apiToken": SECRET}}},
+        {"list": [{"API_KEY": SECRET}, [[{"secret": SECRET}]]]},
+        {"credentials": {"user": SECRET, "more": [SECRET]}},
+        {"token": SECRET, "note": f"my token is {SECRET}, keep it"},
+        {"token": SECRET, SECRET: {"nested": 1}},
+        {"token": SECRET, "deep": {f"key {SECRET}": [f"{SECRET}{SECRET}"]}},
+        {SECRET: {"token": SECRET}},
+        {"token": SECRET, "tokens": [f"{SECRET}0"], "text": f"{SECRET}0"},
+        {"token": 'quote " and \\ and é' + SECRET, "copy": 'quote " and \\ and é' + SECRET},
+    ],
+)
+def test_a_secret_is_nowhere_in_the_record(evidence: dict[str, Any]) -> None:
+    text = kept(refund(evidence=evidence))
+
+    assert SECRET not in text
+    assert "quote" not in text
+
+
+def test_a_number_that_is_secret_is_removed_wherever_it_stands_alone() -> None:
+    text = kept(refund(evidence={"card_number": 4111222233334444, "copy": 4111222233334444}))
+
+    assert "4111222233334444" not in text
+
+
+def test_everything_that_is_missing_from_the_record_is_named_by_path() -> None:
+    request = refund(
+        evidence={"cards": [{"pin": 12345}], "tier": "gold", "token": "gold", "n": ["gold", 1]},
+        trace={"note": "gold and silver"},
+    )
+    redacted = redact(request, DEFAULT)
+
+    assert redacted.removed == (
+        "evidence.cards.0.pin",
+        "evidence.n.0",
+        "evidence.tier",
+        "evidence.token",
+        "trace.note",
+    )
+    assert redacted.request["evidence"] == {
+        "cards": [{}],
+        "tier": "[removed]",
+        "n": ["[removed]", 1],
+    }
+
+
+def test_facts_that_were_compared_and_removed_are_not_on_record_elsewhere() -> None:
+    with opened() as gate:
+        record = gate.decide(refund(evidence={"ticket_id": SECRET, "token": SECRET}))
+
+    assert record["facts"] == {"amount_usd": 20}
+    assert record["redaction"]["removed"] == ["evidence.ticket_id", "evidence.token"]
+    assert record.verdict == "ALLOW"
+
+
+@pytest.mark.parametrize(
+    ("paths", "gone"),
+    [
+        (["evidence.customer"], ["evidence.customer"]),
+        (["evidence.customer.email"], ["evidence.customer.email"]),
+        (["evidence.rows.email"], ["evidence.rows.0.email", "evidence.rows.1.email"]),
+        (["evidence.rows.1.email"], ["evidence.rows.1.email"]),
+        (["evidence.rows.1"], ["evidence.rows.1"]),
+        (["action.amount"], ["action.amount"]),
+        (["trace.nothing"], []),
+    ],
+)
+def test_paths_name_what_else_to_remove(paths: list[str], gone: list[str]) -> None:
+    request = refund(
+        evidence={
+            "customer": {"email": "a@example.org", "age": 50},
+            "rows": [{"email": "b@example.org"}, {"email": "c@example.org"}],
+        }
+    )
+
+    assert list(redact(request, profile_named("default", paths)).removed) == gone
+
+
+def test_an_item_that_is_removed_from_a_list_moves_no_other() -> None:
+    redacted = redact(
+        refund(evidence={"n": ["a", "b", "c"]}), profile_named("off", ["evidence.n.1"])
+    )
+
+    assert redacted.request["evidence"] == {"n": ["a", "[removed]", "c"]}
+
+
+def test_an_amount_that_is_removed_is_in_no_column() -> None:
+    with opened(redaction=profile_named("default", ["action.amount"])) as gate:
+        record = gate.decide(refund(123456))
+
+    assert record.amount is None
+    assert record["facts"] == {"evidence.ticket_id": "T-1"}
+    assert "123456" not in json.dumps(dict(record))
+
+
+# What a caller cannot hide
+
+
+@pytest.mark.parametrize(
+    "word", ["refund", "action", "type", "billing", "agent", "5000", "subject"]
+)
+def test_a_caller_cannot_hide_who_asked_for_what_by_calling_it_a_secret(word: str) -> None:
+    with opened() as gate:
+        record = gate.decide(refund(5000, evidence={"ticket_id": "T-1", "token": word}))
+
+    assert record.action_type == record["request"]["action"]["type"] == "refund"
+    assert record["request"]["action"]["amount"] == {"value": 5000, "currency": "USD"}
+    assert record["request"]["subject"] == {"type": "agent", "id": "billing"}
+    assert record["amount"] == {"value": 5000, "currency": "USD"}
+    assert record["facts"]["amount_usd"] == 5000
+
+
+def test_short_texts_and_words_that_say_nothing_are_not_searched_for() -> None:
+    request = refund(evidence={"pin": "123", "secret": True, "token": "moved", "cvv": None})
+    redacted = redact({**request, "trace": {"note": "123 True moved None"}}, DEFAULT)
+
+    assert redacted.texts == frozenset()
+    assert redacted.request["trace"] == {"note": "123 True moved None"}
+
+
+def test_a_request_that_is_mostly_secrets_keeps_little_more_than_its_name() -> None:
+    secrets = [f"secret-{number}" for number in range(300)]
+    request = refund(
+        request_id="r1",
+        evidence={"tokens": secrets, "note": secrets[7]},
+        trace={"note": secrets[8]},
+        tenant={"id": "default"},
+        context=None,
+    )
+    request["action"]["note"] = secrets[9]
+    with opened() as gate:
+        record = gate.decide(request)
+
+    assert "secret-" not in json.dumps(dict(record))
+    assert record["request"] == {
+        "action": {"type": "refund", "amount": {"value": 20, "currency": "USD"}},
+        "subject": {"type": "agent", "id": "billing"},
+        "tenant": {"id": "default"},
+        "request_id": "r1",
+    }
+    assert record["redaction"]["removed"] == ["action", "evidence", "trace"]
+    assert record["facts"] == {}
+
+
+# Scrubbing
+
+
+@pytest.mark.parametrize(
+    ("value", "clean"),
+    [
+        ("say abcd", "say [removed]"),
+        ("abcdabcd", "[removed][removed]"),
+        (["abcd", ("abcd", 5)], ["[removed]", ["[removed]", 5]]),
+        ({"abcd": {"x": "abcd"}}, {"[removed]": {"x": "[removed]"}}),
+        (12345, "[removed]"),
+        (123456, 123456),
+        (True, True),
+        (None, None),
+        ("abcde", "[removed]"),
+    ],
+)
+def test_scrubbing_replaces_a_text_wherever_it_occurs(value: object, clean: object) -> None:
+    assert scrub(value, frozenset(["abcd", "abcde", "12345", "True"])) == clean
+
+
+def test_scrubbing_for_nothing_changes_nothing() -> None:
+    value = {"a": ["b"]}
+
+    assert scrub(value, frozenset()) is value
