@@ -157,7 +157,7 @@ def gather(
         InputTypeError: A part has the wrong type.
     """
     asked = read_request(request)
-    redacted = redact(asked.facts, profile, raw=asked.raw)
+    redacted = redact(asked.facts, profile)
     beside = _beside(given, registry)
     return Asked(asked, _tenant(asked, given.tenant), beside, redacted, _FIRST, now)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from demur.codes.suggest import did_you_mean
 from demur.errors import InputError
-from demur.gate.secret_names import is_secret, known_names, may_hold_secrets
+from demur.gate.secret_names import is_secret
 from demur.model.request import REQUEST_KEYS, Action, PolicyPin, Subject, Tenant
 
 __all__ = [
@@ -138,14 +138,9 @@ def profile_named(name: str, paths: Iterable[str] = ()) -> Profile:
     return profile._replace(paths=(*profile.paths, *extra)) if extra else profile
 
 
-def redact(request: Mapping[str, Any], profile: Profile, *, raw: bytes | None = None) -> Redacted:
-    """Return the request as it may be stored. Without anything to remove it is the same object.
-
-    `raw` are its canonical bytes, if they are at hand: most requests are cleared by them alone.
-    """
-    cleared = raw is not None and not may_hold_secrets(raw)
-    secrets = profile.secret_keys and not cleared and _has_secrets(request)
-    if not profile.paths and not secrets:
+def redact(request: Mapping[str, Any], profile: Profile) -> Redacted:
+    """Return the request as it may be stored. Without anything to remove it is the same object."""
+    if not profile.paths and (not profile.secret_keys or not _has_secrets(request)):
         return Redacted(request, details=not profile.details)
     removal = _Removal(profile)
     kept = removal.mapping(request, "", "")
@@ -194,13 +189,24 @@ def scrub(value: Any, texts: frozenset[str]) -> Any:
     return REMOVED if str(value) in texts and not isinstance(value, bool) else value
 
 
+# Keys of objects that name no secret: requests of one kind have the same ones.
+_harmless: set[tuple[str, ...]] = set()
+_MOST_HARMLESS = 4096
+_MOST_KEYS = 64
+
+
 def _has_secrets(value: Any) -> bool:
     """Return whether any key, however deep, names something to remove; most requests have none."""
-    if value.__class__ is list:
-        return any(_has_secrets(item) for item in value if item.__class__ in _CONTAINERS)
-    for key, item in value.items():
-        if known_names.get(key) is not False and is_secret(key):
-            return True
+    items = value
+    if value.__class__ is dict:
+        keys = tuple(value)
+        if keys not in _harmless:
+            if any(map(is_secret, keys)):
+                return True
+            if len(_harmless) < _MOST_HARMLESS and len(keys) <= _MOST_KEYS:
+                _harmless.add(keys)
+        items = value.values()
+    for item in items:  # noqa: SIM110 - a generator costs more than all there is to do here
         if item.__class__ in _CONTAINERS and _has_secrets(item):
             return True
     return False

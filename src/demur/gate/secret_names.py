@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["is_secret", "known_names", "may_hold_secrets"]
+__all__ = ["is_secret"]
 
 # Matched against the last words of a key: `api_token` is one, `token_count` is not.
 # A number or a plural at the end makes no difference.
@@ -47,54 +47,22 @@ _SECRET_ENDINGS = (
     "token",
 )
 _ENDS = tuple(f"_{words}" for words in _SECRET_KEYS)
-# What was found out about names before: asking here first is cheaper than a call.
-known_names: dict[str, bool] = {}
+_known_names: dict[str, bool] = {}
 _MOST_NAMES = 4096
 _LONGEST_NAME = 64
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 
 
-# One of these is in every name above, however its words are joined or spelled.
-_ATOMS = (
-    b"auth",
-    b"card",
-    b"cookie",
-    b"credential",
-    b"cvc",
-    b"cvv",
-    b"iban",
-    b"jwt",
-    b"key",
-    b"otp",
-    b"pass",
-    b"pin",
-    b"pwd",
-    b"secret",
-    b"ssn",
-    b"token",
-)
-_LETTERS = bytes(range(256)).lower()
-_NO_LETTERS = bytes(c for c in range(256) if not (chr(c).isascii() and chr(c).isalpha()))
-
-
-def may_hold_secrets(raw: bytes) -> bool:
-    """Return whether JSON may have a key that names a secret; quick, and never wrongly false."""
-    if b"\\" in raw:
-        # An escape may hide a letter that does not count, or one that does.
-        return True
-    squeezed = raw.translate(_LETTERS, _NO_LETTERS)
-    return any(atom in squeezed for atom in _ATOMS)
-
 
 def is_secret(key: str) -> bool:
     """Return whether a key names something that is never stored."""
-    known = known_names.get(key)
+    known = _known_names.get(key)
     if known is None:
         words = "_".join(_WORDS.findall(key)).lower().rstrip("_0123456789")
         known = any(
             f"_{name}".endswith(_ENDS) or name.replace("_", "").endswith(_SECRET_ENDINGS)
             for name in {words, words.removesuffix("s")}
         )
-        if len(known_names) < _MOST_NAMES and len(key) <= _LONGEST_NAME:
-            known_names[key] = known
+        if len(_known_names) < _MOST_NAMES and len(key) <= _LONGEST_NAME:
+            _known_names[key] = known
     return known

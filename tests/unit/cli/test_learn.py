@@ -2,7 +2,7 @@ import json
 
 import pytest
 from commandline import demur
-from desk import LARGE, SMALL, ask, decided, setting
+from desk import LARGE, SMALL, decided, setting
 
 pytestmark = pytest.mark.usefixtures("desk")
 
