@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from demur.canonical import (
     Canonical,
@@ -45,7 +46,7 @@ _SUBSTANCE = ("action", "context", "evidence", "subject")
 _TARGET_KEYS = ("system", "resource_type", "resource_id")
 
 
-class Beside(NamedTuple):
+class Beside(msgspec.Struct, frozen=True):
     """What came in beside the request. None of it can be set from inside a request."""
 
     findings: tuple[Finding, ...] = ()
@@ -59,7 +60,7 @@ class Beside(NamedTuple):
         return not (self.findings or self.grants or self.accepted or self.signals)
 
 
-class Continued(NamedTuple):
+class Continued(msgspec.Struct, frozen=True):
     """Where a request stands in its chain of attempts."""
 
     root_id: str | None = None
@@ -68,7 +69,7 @@ class Continued(NamedTuple):
     grants: tuple[Grant, ...] = ()
 
 
-class Asked(NamedTuple):
+class Asked(msgspec.Struct, frozen=True):
     """One question to the gate, ready to be judged."""
 
     request: Request
@@ -105,10 +106,11 @@ class Asked(NamedTuple):
         texts, details = self.redacted.texts, self.redacted.details
         beside = self.beside
         if self.continued.grants:
-            beside = beside._replace(grants=self.grants)
+            beside = replace(beside, grants=self.grants)
         if not texts and details:
             return beside
-        return beside._replace(
+        return replace(
+            beside,
             findings=tuple(_scrubbed(finding, texts, details) for finding in beside.findings),
             signals=scrub(beside.signals, texts),
         )
@@ -134,7 +136,7 @@ _FIRST = Continued()
 _NOTHING_BESIDE = Beside()
 
 
-class Given(NamedTuple):
+class Given(msgspec.Struct, frozen=True):
     """What a caller of the gate hands over beside the request, not looked at yet."""
 
     findings: Iterable[Finding] = ()
@@ -143,8 +145,12 @@ class Given(NamedTuple):
     signals: Mapping[str, Any] | None = None
     tenant: str | None = None
 
-
-_NOTHING_GIVEN = Given()[:4]
+    @property
+    def alone(self) -> bool:
+        """Whether nothing was handed over but the request."""
+        return (
+            self.findings == () and self.grants == () and self.accepted == () and not self.signals
+        )
 
 
 def gather(
@@ -163,7 +169,7 @@ def gather(
 
 
 def _beside(given: Given, registry: Registry) -> Beside:
-    if given[:4] == _NOTHING_GIVEN:
+    if given.alone:
         return _NOTHING_BESIDE
     return Beside(
         _findings(given.findings, registry),

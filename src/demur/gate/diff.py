@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError
@@ -187,11 +189,11 @@ class _Judge:
             return self.engine.judge(question).decision
         # INVARIANT: a decision depends on the side of its threshold that a score is on, alone.
         sides = _sides(recall, memory)
-        evaluation = self.engine.judge(question._replace(recall=None)).evaluation
+        evaluation = self.engine.judge(replace(question, recall=None)).evaluation
         key = (evaluation, sides, question.attempts_left)
         decision = self._known.get(key)
         if decision is None:
-            decision = self.engine.judge(question._replace(recall=sides)).decision
+            decision = self.engine.judge(replace(question, recall=sides)).decision
             if len(self._known) < _MOST_REMEMBERED:
                 self._known[key] = decision
         return decision

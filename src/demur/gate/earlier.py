@@ -1,5 +1,7 @@
 """Earlier decisions: what a request continues, how many attempts there were, what was granted."""
 
+from msgspec.structs import replace
+
 from demur.errors import InputError
 from demur.gate.asking import Asked, Continued
 from demur.model.record import DecisionRecord
@@ -40,7 +42,7 @@ def continued(store: Store | None, asked: Asked, most_attempts: int) -> Asked:
     """
     if asked.request.continues is None:
         first = Continued(attempts_left=most_attempts > 1)
-        return asked if first == asked.continued else asked._replace(continued=first)
+        return asked if first == asked.continued else replace(asked, continued=first)
     there, before = known(store, asked.request.continues, asked.tenant)
     personal = before.personal
     if personal is None:
@@ -59,4 +61,4 @@ def continued(store: Store | None, asked: Asked, most_attempts: int) -> Asked:
     for grant in asked.beside.grants:
         earlier.pop(grant.grant_id, None)
     place = Continued(root_id, attempt, attempt < most_attempts, tuple(earlier.values()))
-    return asked._replace(continued=place)
+    return replace(asked, continued=place)

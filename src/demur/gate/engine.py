@@ -8,7 +8,9 @@ Deciding and replaying are therefore one and the same call.
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from demur.classification.conclude import conclude
 from demur.classification.keys import KeyRing
@@ -33,7 +35,7 @@ _MOST_REMEMBERED = 4096
 _AMOUNT = "action.amount"
 
 
-class Question(NamedTuple):
+class Question(msgspec.Struct, frozen=True):
     """Everything that a decision depends on, but the policy, the registry and the keys."""
 
     request: Mapping[str, Any]
@@ -49,7 +51,7 @@ class Question(NamedTuple):
     judged_grants: Mapping[str, str | None] | None = None
 
 
-class Judgement(NamedTuple):
+class Judgement(msgspec.Struct, frozen=True):
     """What was decided, what the policy alone concluded, the facts it compared, and the words."""
 
     decision: Decision

@@ -192,7 +192,7 @@ class Gate:
         given = Given(personal.findings, grants, accepted, None, before.tenant)
         asked = continued(self.store, self._gathered(follow_up, given), self._attempts)
         # What is granted is the request as it was asked, before anything was redacted.
-        asked = asked._replace(scope=personal.scope)
+        asked = msgspec.structs.replace(asked, scope=personal.scope)
         decision = self._engine.resolve(before.decision, _question(asked, None))
         judgement = resolution(decision, decision_id)
         record = self._record(asked, judgement, None, basis="resolution")

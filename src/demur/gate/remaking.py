@@ -7,6 +7,8 @@ compared, and a field that is added to records later is compared from then on.
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from demur.errors import DemurError
 from demur.gate.asking import Asked, Beside, Continued
 from demur.gate.engine import Engine, Judgement, Question
@@ -37,7 +39,7 @@ def remake(pack: Pack, personal: Personal, engine: Engine, question: Question) -
     profile = "" if redaction is None else redaction.profile
     recorder = Recorder(engine, _mode(record), profile, record.determinism.registry_digest)
     return recorder.record(
-        _asked(record, personal, question)._replace(scope=_scope(record, personal, before)),
+        replace(_asked(record, personal, question), scope=_scope(record, personal, before)),
         judgement,
         decision_id=record.decision_id,
         salt=personal.salt,

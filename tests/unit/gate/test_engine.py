@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 from gates import CORE, KEY, NOON, POLICY, RING, cleanup, finding, grant, refund
+from msgspec.structs import replace
 
 from demur.codes.vocabulary import Verdict
 from demur.gate.engine import Engine, Question, overlap
@@ -79,9 +80,9 @@ def test_grants_are_judged_by_keys_or_by_what_was_found_out_before() -> None:
 
     assert ENGINE.judge(question).decision.verdict is Verdict.ALLOW
     assert keyless.judge(question).decision.verdict is Verdict.ESCALATE
-    replayed = question._replace(judged_grants={"g1": None}, now=None)
+    replayed = replace(question, judged_grants={"g1": None}, now=None)
     assert keyless.judge(replayed).decision == ENGINE.judge(question).decision
-    refused = question._replace(judged_grants={"g1": "expired"}, now=None)
+    refused = replace(question, judged_grants={"g1": "expired"}, now=None)
     assert keyless.judge(refused).decision.verdict is Verdict.ESCALATE
     assert KEY.key_id == given.key_id
 
