@@ -1,0 +1,110 @@
+r"""One character in its folded form, as ASCII bytes wherever a word can be made of it.
+
+Folded text is lower case, so the upper case letters are free: a letter outside ASCII is
+written with them, one of `A-F` and then some of `G-Z`. So every letter of every script is a
+word character to any engine, `\b` stands at the edges of words in all of them, and a pattern
+can never match from the middle of a letter.
+"""
+
+import unicodedata
+
+from demur.scan.lookalikes import LOOKALIKES
+
+__all__ = ["FOLDED", "fold_character"]
+
+_LEADS = "ABCDEF"
+_TRAILS = "GHIJKLMNOPQRSTUVWXYZ"
+_BASE = len(_TRAILS)
+# Two trails after one of the first leads; above that, the last lead and four trails.
+_SHORT = (len(_LEADS) - 1) * _BASE**2
+_LONG = _BASE**4
+_REMEMBERED = 20_000
+# Marks that change how a letter looks, not which letter it is.
+_MARKS = (
+    (0x0300, 0x036F),
+    (0x0483, 0x0489),
+    (0x0591, 0x05BD),
+    (0x064B, 0x065F),
+    (0x1AB0, 0x1AFF),
+    (0x1DC0, 0x1DFF),
+    (0x20D0, 0x20FF),
+    (0xFE20, 0xFE2F),
+)
+# Nothing to see, though Unicode files them under letters, marks or symbols.
+_INVISIBLE = (
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x2800, 0x2800),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFFA0, 0xFFA0),
+    (0xE0000, 0xE0FFF),
+)
+
+
+class _Folded(dict[int, str]):
+    """The folded form by code point, made when first asked for; a table for `str.translate`.
+
+    Each form is a text of single bytes. It remembers so many and no more: text from
+    strangers must not fill the memory.
+    """
+
+    def __missing__(self, point: int) -> str:
+        folded = fold_character(chr(point))
+        if len(self) < _REMEMBERED:
+            self[point] = folded
+        return folded
+
+
+def fold_character(character: str) -> str:
+    """Return the folded form of one character: nothing, a space, or a text of single bytes."""
+    if character.isspace():
+        return " "
+    if _within(character, _INVISIBLE):
+        return ""
+    if character in LOOKALIKES:
+        return LOOKALIKES[character]
+    plain = unicodedata.normalize("NFKD", character).casefold()
+    return "".join(map(_unit, unicodedata.normalize("NFKD", plain)))
+
+
+def _within(character: str, ranges: tuple[tuple[int, int], ...]) -> bool:
+    point = ord(character)
+    return any(first <= point <= last for first, last in ranges)
+
+
+def _unit(character: str) -> str:
+    category = unicodedata.category(character)
+    if category in {"Cc", "Cf"} or _within(character, _MARKS) or _within(character, _INVISIBLE):
+        return " " if character.isspace() else ""
+    if character.isascii():
+        return character
+    if category == "Nd":
+        return str(unicodedata.decimal(character))
+    return LOOKALIKES.get(character) or _outside(character, category)
+
+
+def _outside(character: str, category: str) -> str:
+    """Return the form of a character that nothing in ASCII stands for."""
+    if category[0] in "LMN" and ord(character) < _LONG:
+        return _word_form(ord(character))
+    return character.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _word_form(point: int) -> str:
+    if point < _SHORT:
+        lead, rest = divmod(point, _BASE**2)
+        return _LEADS[lead] + _trails(rest, 2)
+    return _LEADS[-1] + _trails(point, 4)
+
+
+def _trails(number: int, count: int) -> str:
+    digits = []
+    for _ in range(count):
+        number, digit = divmod(number, _BASE)
+        digits.append(_TRAILS[digit])
+    return "".join(reversed(digits))
+
+
+FOLDED = _Folded()

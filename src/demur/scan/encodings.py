@@ -1,0 +1,201 @@
+"""Decoders: each finds what is written in one encoding, and how it reads.
+
+They are asked only where a cheap look says that it may pay. Each goes over the text once,
+decides nothing by trying again, and yields only what reads as text afterwards.
+"""
+
+import base64
+import binascii
+import html
+import re
+from collections.abc import Callable, Iterator
+
+from demur.scan.view import Patch
+
+__all__ = ["DECODERS", "leet", "rot13"]
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*+")
+_HEX = re.compile(
+    r"(?<![0-9A-Za-z])(?:0x|\\x)?[0-9A-Fa-f]{2}(?:[ :,]?(?:0x|\\x)?[0-9A-Fa-f]{2}){5,}+"
+)
+_PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,31}[0-9]{0,2});")
+_ESCAPE = re.compile(
+    r"(?:\\u[0-9A-Fa-f]{4})+|(?:\\x[0-9A-Fa-f]{2})+|\\u\{[0-9A-Fa-f]{1,6}\}|\\U[0-9A-Fa-f]{8}"
+)
+# Each letter says at once that it stands alone: asking at the end would go back and forth.
+_SPACED = re.compile(
+    r"(?<![A-Za-z])[A-Za-z]([ ._*|/,+~-])[A-Za-z](?![A-Za-z])(?:\1[A-Za-z](?![A-Za-z]))++"
+)
+_LEET = re.compile(r"[A-Za-z0-9@$!|]{3,}")
+_SMUGGLED = re.compile(
+    "(?P<tags>[\U000e0020-\U000e007e]{2,})"
+    "|(?P<selectors>[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,})"
+    "|(?P<zero_width>[\u200b\u200c\u200d\u2060\ufeff]{16,})"
+)
+_NOT_HEX = re.compile(r"0x|\\x|[ :,]")
+_NOT_BASE64 = str.maketrans("-_", "+/", "\r\n")
+_SHORTEST = 6
+# The beginning says whether a long part is text, before all of it is decoded.
+_GLANCE = 256
+
+
+def _as_text(raw: bytes) -> str:
+    """Return the text that the bytes are; nothing if they are none."""
+    if len(raw) < _SHORTEST:
+        return ""
+    # Every other byte zero: text in UTF-16, as PowerShell takes it.
+    wide = raw[1::2].count(0) > len(raw) // 3
+    try:
+        text = raw.decode("utf-16-le" if wide else "utf-8")
+    except UnicodeDecodeError:
+        return ""
+    if text.isprintable():
+        return text
+    printable = sum(map(str.isprintable, text)) + sum(map(text.count, "\n\t\r"))
+    return text if printable >= 0.95 * len(text) else ""
+
+
+def _base64(text: str) -> Iterator[Patch]:
+    for found in _BASE64.finditer(text):
+        plain = found[0].translate(_NOT_BASE64)
+        if not _begins_as_text(_unpadded(plain[:_GLANCE])):
+            continue
+        if decoded := _as_text(_unpadded(plain)):
+            end = found.end()
+            end += len(text[end : end + 2]) - len(text[end : end + 2].lstrip("="))
+            yield Patch(found.start(), end, decoded, "base64")
+
+
+def _unpadded(digits: str) -> bytes:
+    """Return what base64 digits mean, without padding; a last one that means nothing is left."""
+    whole = digits[: len(digits) - (len(digits) % 4 == 1)]
+    return base64.b64decode(whole + "=" * (-len(whole) % 4))
+
+
+def _begins_as_text(raw: bytes) -> bool:
+    """Return whether the bytes may be the beginning of a text."""
+    if raw[1::2].count(0) > len(raw) // 3:
+        return True
+    controls = sum(byte < 32 and byte not in b"\t\n\r" for byte in raw)
+    return controls <= len(raw) // 20 and _decodes(raw)
+
+
+def _decodes(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        # A character that the cut went through is no reason against it.
+        return error.start >= len(raw) - 3
+    return True
+
+
+def _hex(text: str) -> Iterator[Patch]:
+    for found in _HEX.finditer(text):
+        decoded = _as_text(binascii.unhexlify(_NOT_HEX.sub("", found[0])))
+        if decoded:
+            yield Patch(found.start(), found.end(), decoded, "hex")
+
+
+def _percent(text: str) -> Iterator[Patch]:
+    for found in _PERCENT.finditer(text):
+        raw = binascii.unhexlify(found[0].replace("%", ""))
+        yield Patch(found.start(), found.end(), raw.decode("utf-8", "replace"), "url")
+
+
+def _entity(text: str) -> Iterator[Patch]:
+    for found in _ENTITY.finditer(text):
+        decoded = html.unescape(found[0])
+        if decoded != found[0]:
+            yield Patch(found.start(), found.end(), decoded, "html")
+
+
+def _escape(text: str) -> Iterator[Patch]:
+    for found in _ESCAPE.finditer(text):
+        digits = found[0].replace("{", "").replace("}", "").lower()
+        points = [int(number[1:], 16) for number in digits.split("\\")[1:]]
+        if max(points) <= 0x10FFFF:
+            raw = "".join(map(chr, points)).encode("utf-16-le", "surrogatepass")
+            decoded = raw.decode("utf-16-le", "replace")
+            yield Patch(found.start(), found.end(), decoded, "escape")
+
+
+def _spaced(text: str) -> Iterator[Patch]:
+    for found in _SPACED.finditer(text):
+        yield Patch(found.start(), found.end(), found[0].replace(found[1], ""), "spaced")
+
+
+def leet(text: str, one: str = "i") -> Iterator[Patch]:
+    """Yield the words in which digits and signs stand for letters, with `one` for a 1 inside."""
+    table = str.maketrans("0134578@$!|", f"o{one}eastbasil")
+    for found in _LEET.finditer(text):
+        # At the end of a word these are what they always are.
+        word = found[0].rstrip("!|")
+        read = _ones(word).translate(table)
+        if read != word and read.isalpha() and not word.isdigit():
+            yield Patch(found.start(), found.start() + len(word), read, "leet")
+
+
+def _ones(word: str) -> str:
+    """Return the word with each 1 read where its place says how: `1s`, `a11`, `evi1`."""
+    doubled = word.replace("11", "ll")
+    ended = doubled[:-1] + "l" if doubled.endswith("1") else doubled
+    return "i" + ended[1:] if ended.startswith("1") else ended
+
+
+def _smuggled(text: str) -> Iterator[Patch]:
+    for found in _SMUGGLED.finditer(text):
+        via = str(found.lastgroup)
+        if decoded := _UNSEEN[via](found[0]):
+            # A text of its own, whatever the letters around it.
+            yield Patch(found.start(), found.end(), f" {decoded} ", via)
+
+
+def _tags(run: str) -> str:
+    return "".join(chr(ord(character) - 0xE0000) for character in run)
+
+
+def _selectors(run: str) -> str:
+    points = map(ord, run)
+    return _as_text(bytes(p - 0xFE00 if p < 0xFE10 else p - 0xE0100 + 16 for p in points))
+
+
+def _zero_width(run: str) -> str:
+    """Read two sorts of characters as bits, the first sort as 0 or as 1."""
+    sorts = sorted(set(run))
+    if len(sorts) != 2:
+        return ""
+    size = len(run) // 8
+    for zero, one in ("01", "10"):
+        bits = run.replace(sorts[0], zero).replace(sorts[1], one)
+        raw = int(bits[: size * 8], 2).to_bytes(size, "big")
+        if decoded := _as_text(raw):
+            return decoded
+    return ""
+
+
+def rot13(text: str) -> str:
+    """Return `text` with each letter 13 places on."""
+    return text.translate(_ROT13)
+
+
+_UNSEEN: dict[str, Callable[[str], str]] = {
+    "tags": _tags,
+    "selectors": _selectors,
+    "zero_width": _zero_width,
+}
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_TURNED = _LETTERS[13:] + _LETTERS[:13]
+_ROT13 = str.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
+
+# In the order in which they are believed where two could read the same.
+DECODERS: dict[str, Callable[[str], Iterator[Patch]]] = {
+    "smuggled": _smuggled,
+    "escape": _escape,
+    "hex": _hex,
+    "base64": _base64,
+    "url": _percent,
+    "html": _entity,
+    "spaced": _spaced,
+    "leet": leet,
+}

@@ -1,0 +1,129 @@
+"""Fold text for matching: one form for all spellings, and the way back to the original.
+
+Compatibility forms, case, accents, look-alike letters and invisible characters are gone
+afterwards, and each run of white space is one space. Everything is done character by
+character, so equivalent Unicode forms fold alike, whatever stands around them; only some
+Greek capitals are read by their shape where an ASCII letter stands beside them.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import islice
+from operator import itemgetter
+
+from demur.scan.alphabet import FOLDED
+from demur.scan.lookalikes import CAPITALS
+
+__all__ = ["Folded", "fold"]
+
+_ASCII = bytes(range(128))
+_SPACES = b" \t\n\v\f\r\x1c\x1d\x1e\x1f"
+_CONTROLS = bytes(byte for byte in (*range(32), 127) if byte not in _SPACES)
+_TABLE = bytes(32 if byte in _SPACES else byte for byte in range(256)).lower()
+_FEW = 16
+# The way back is worked out for one piece of the text at a time.
+_PIECE = 256
+_HIDDEN = frozenset(
+    chr(point)
+    for first, last in (
+        (0x200B, 0x200D),
+        (0x2060, 0x2060),
+        (0xFE00, 0xFE0F),
+        (0xFEFF, 0xFEFF),
+        (0xE0020, 0xE007E),
+        (0xE0100, 0xE01EF),
+    )
+    for point in range(first, last + 1)
+)
+_offset = itemgetter(0)
+_RUN = re.compile(rb"  +")
+_CAPITALS = frozenset(CAPITALS)
+_CAPITAL = re.compile("(?<=[A-Za-z])[{0}]|[{0}](?=[A-Za-z])".format("".join(CAPITALS)))
+
+
+class Folded:
+    """Folded bytes of a text, and where in the text they come from."""
+
+    __slots__ = ("_pieces", "_text", "data", "hidden")
+
+    def __init__(self, text: str, data: bytes, *, hidden: bool = False) -> None:
+        self.data = data
+        # Whether the text holds characters that nobody sees and that can carry a message.
+        self.hidden = hidden
+        self._text = text
+        self._pieces: list[tuple[int, bool]] | None = None
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the characters of the original that the bytes from `start` to `end` came from."""
+        # INVARIANT: what is folded away widens no span, and nothing is mapped outside the text.
+        if end <= start:
+            place = self._origin(start)
+            return place, place
+        return self._origin(start), self._origin(end - 1) + 1
+
+    def _origin(self, byte: int) -> int:
+        """Return the place of the character that the byte came from; past the end, the end."""
+        if byte >= len(self.data):
+            return len(self._text)
+        if len(self.data) == len(self._text) and self._text.isascii():
+            return byte
+        if self._pieces is None:
+            self._pieces = self._measure()
+        piece = bisect_right(self._pieces, byte, key=_offset) - 1
+        offset, space = self._pieces[piece]
+        return next(islice(self._origins(piece * _PIECE, space=space), byte - offset, None))
+
+    def _measure(self) -> list[tuple[int, bool]]:
+        """Return for each piece of the text where its bytes begin, and whether after a space."""
+        pieces = []
+        size = 0
+        space = False
+        for start in range(0, len(self._text), _PIECE):
+            pieces.append((size, space))
+            piece = self._text[start : start + _PIECE]
+            folded = _squeeze(_fold_bytes(piece))
+            size += len(folded) - (space and folded.startswith(b" "))
+            space = folded.endswith(b" ") if folded else space
+        return pieces
+
+    def _origins(self, first: int, *, space: bool) -> Iterator[int]:
+        """Yield the place of the character that wrote each byte, from a place of the text on."""
+        for place in range(first, len(self._text)):
+            for character in FOLDED[ord(self._text[place])]:
+                if character != " " or not space:
+                    yield place
+                space = character == " "
+
+
+def fold(text: str) -> Folded:
+    """Return `text` in the form that rules are matched against."""
+    if text.isascii():
+        return Folded(text, _squeeze(text.encode().translate(_TABLE, _CONTROLS)))
+    others = _others(text)
+    if not _CAPITALS.isdisjoint(others):
+        text = _CAPITAL.sub(lambda found: CAPITALS[found[0]], text)
+    return Folded(text, _squeeze(_fold_bytes(text)), hidden=not _HIDDEN.isdisjoint(others))
+
+
+def _others(text: str) -> set[str]:
+    """Return the characters of a text that are not ASCII."""
+    raw = text.encode("utf-8", "surrogatepass")
+    return set(raw.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
+
+
+def _fold_bytes(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogatepass")
+    # Where other letters are few, replacing each is faster than looking at every character.
+    if len(raw) - len(text) > len(text) // _FEW:
+        return text.translate(FOLDED).encode("latin-1")
+    data = raw.translate(_TABLE, _CONTROLS)
+    # No character's bytes stand inside those of another, so the order makes no difference.
+    for character in _others(text):
+        before = character.encode("utf-8", "surrogatepass")
+        data = data.replace(before, FOLDED[ord(character)].encode("latin-1"))
+    return data
+
+
+def _squeeze(data: bytes) -> bytes:
+    return _RUN.sub(b" ", data)

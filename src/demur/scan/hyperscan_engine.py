@@ -1,0 +1,112 @@
+"""Find which patterns match, with hyperscan: fast on text that was never seen before.
+
+Compiling takes a second or two for some hundred patterns, so the result is kept between
+runs. What hyperscan cannot compile exactly it looks for roughly, and what it cannot compile
+at all is left to re2: whoever asks confirms each match anyway.
+"""
+
+import hashlib
+import platform
+import threading
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import hyperscan
+
+from demur.scan.cache import cache_folder, load, save
+from demur.scan.re2_engine import Re2Engine
+
+__all__ = ["HyperscanEngine"]
+
+_EXACT = hyperscan.HS_FLAG_DOTALL | hyperscan.HS_FLAG_SINGLEMATCH
+_ROUGH = _EXACT | hyperscan.HS_FLAG_PREFILTER
+_MODE = hyperscan.HS_MODE_BLOCK
+
+
+class HyperscanEngine:
+    """Says which of the expressions may match somewhere in a text. Safe to share."""
+
+    name = "hyperscan"
+    # Larger ones take too long to compile.
+    largest = 1_000
+
+    def __init__(self, expressions: Sequence[bytes]) -> None:
+        self._threads = threading.local()
+        self._rest: list[int] = []
+        self._database = self._load(list(expressions))
+        self._fallback = Re2Engine([expressions[index] for index in self._rest])
+
+    def matching(self, data: bytes) -> list[int]:
+        """Return the indices of the expressions that may match, in order: all that do, at least."""
+        found: list[int] = []
+        if self._database is not None:
+            scratch = getattr(self._threads, "scratch", None)
+            if scratch is None:
+                scratch = self._threads.scratch = hyperscan.Scratch(self._database)
+            self._database.scan(data, _note, context=found, scratch=scratch)
+        if self._rest:
+            found += [self._rest[index] for index in self._fallback.matching(data)]
+        return sorted(found) if len(found) > 1 else found
+
+    def _load(self, expressions: list[bytes]) -> "hyperscan.Database | None":
+        """Return the database for the expressions: the one that was kept, or a new one."""
+        folder = cache_folder()
+        key = _key(expressions)
+        kept = load(folder, key) if folder else None
+        if kept is not None:
+            try:
+                return hyperscan.loadb(kept, _MODE)
+            except hyperscan.error:
+                pass
+        flags = [_EXACT] * len(expressions)
+        database = _compile(expressions, flags)
+        if database is None:
+            return self._compile_rest(expressions)
+        if folder:
+            save(folder, key, hyperscan.dumpb(database))
+        return database
+
+    def _compile_rest(self, expressions: list[bytes]) -> "hyperscan.Database | None":
+        """Return a database of what can be compiled, and remember what cannot."""
+        flags = []
+        for index, expression in enumerate(expressions):
+            usable = [flag for flag in (_EXACT, _ROUGH) if _compile([expression], [flag])]
+            flags.append(usable[0] if usable else 0)
+            if not usable:
+                self._rest.append(index)
+        database = _compile(expressions, flags)
+        if database is None:
+            self._rest = list(range(len(expressions)))
+        return database
+
+
+def _note(index: int, _start: int, _end: int, _flags: int, found: Any) -> None:
+    found.append(index)
+
+
+def _compile(expressions: list[bytes], flags: list[int]) -> "hyperscan.Database | None":
+    """Return a database of the expressions with a flag; None if hyperscan refuses."""
+    used = [index for index, flag in enumerate(flags) if flag]
+    database = hyperscan.Database(mode=_MODE)
+    try:
+        database.compile(
+            expressions=[expressions[index] for index in used],
+            ids=used,
+            elements=len(used),
+            flags=[flags[index] for index in used],
+        )
+    except hyperscan.error:
+        return None
+    return database
+
+
+def _key(expressions: list[bytes]) -> str:
+    """Return a name for the database that these expressions make with this very library."""
+    probe = hyperscan.Database(mode=_MODE)
+    probe.compile(expressions=[b"probe"], ids=[0], elements=1, flags=_EXACT)
+    about = f"{version('hyperscan')} {probe.info()!r} {platform.machine()} {_EXACT}"
+    parts = hashlib.sha256()
+    for part in (about.encode(), *expressions):
+        parts.update(b"%d:" % len(part) + part)
+    return parts.hexdigest()

@@ -1,0 +1,81 @@
+r"""The grammar of rules: regular expressions over folded text that have a widest match.
+
+Every engine matches them in linear time and alike. Literals, classes, groups, `|`, `?`,
+bounded `{m,n}`, `.`, `\b`, `\s`, `\d`, `\w` (and `\S`, `\D`, `\W`); as folded text has no
+run of white space, `\s+` and `\s*` are bounded too. Letters outside ASCII stand for their
+folded form, in the pattern as in the text. `{name}` stands for words defined elsewhere.
+"""
+
+from collections.abc import Mapping
+
+from demur.scan.grammar import NO_WORDS, PatternError, parse
+from demur.scan.required import Required, required
+from demur.scan.tree import Node, size, widths, written
+
+__all__ = ["WIDEST", "Pattern", "PatternError", "parse_pattern", "parse_word"]
+
+WIDEST = 2_000
+_LARGEST = 20_000
+
+
+class Pattern:
+    """A pattern that all engines can match. Equal to another that matches the same way."""
+
+    __slots__ = ("_node", "_required", "expression", "size", "source", "width")
+
+    def __init__(self, source: str, node: Node) -> None:
+        self.source = source
+        # For the engines: over bytes, and the same in each of them.
+        self.expression = written(node)
+        # The most bytes of folded text that one match takes.
+        self.width = widths(node)[1]
+        # How many positions an automaton for it has.
+        self.size = size(node)
+        self._node = node
+        self._required: Required | None = None
+
+    @property
+    def required(self) -> Required:
+        """What every text holds in which it matches; faster to look for."""
+        if self._required is None:
+            self._required = required(self._node)
+        return self._required
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pattern) and other.expression == self.expression
+
+    def __hash__(self) -> int:
+        return hash(self.expression)
+
+    def __repr__(self) -> str:
+        return f"<Pattern {self.source}>"
+
+
+def parse_word(source: str, words: Mapping[str, Node] = NO_WORDS) -> Node:
+    """Return the part of patterns written in `source`, to be used by its name in others.
+
+    Raises:
+        PatternError: It is not in the grammar.
+    """
+    return parse(source, words)
+
+
+def parse_pattern(source: str, words: Mapping[str, Node] = NO_WORDS) -> Pattern:
+    """Return the pattern written in `source`, where `{name}` is one of `words`.
+
+    Raises:
+        PatternError: It is not in the grammar.
+    """
+    node = parse(source, words)
+    narrow, wide = widths(node)
+    if narrow == 0:
+        problem, help_text = "the pattern can match nothing at all", "make a part of it required"
+    elif wide > WIDEST:
+        problem = f"a match can be {wide} bytes wide, more than {WIDEST}"
+        help_text = "narrow the gaps, or use `all` with `within`"
+    elif size(node) > _LARGEST:
+        problem = "the pattern is too large when its repeats are written out"
+        help_text = "use fewer or smaller repeats"
+    else:
+        return Pattern(source, node)
+    raise PatternError(problem, position=0, help=help_text)

@@ -1,0 +1,104 @@
+"""A text as it reads after decoding, and where each part of it stands in the original."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import NamedTuple
+
+__all__ = ["Part", "Patch", "View", "patched"]
+
+_start = attrgetter("start")
+_end = attrgetter("end")
+
+
+class Patch(NamedTuple):
+    """`text[first:last]` reads as `replacement`, `via` this encoding."""
+
+    first: int
+    last: int
+    replacement: str
+    via: str
+
+
+class Part(NamedTuple):
+    """`view[start:end]` was decoded from `text[first:last]`, `via` this encoding."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+    via: str
+    backwards: bool = False
+
+    def origin(self, place: int) -> tuple[int, int]:
+        """Return the characters that the one at `place` came from: one, or all if none can say."""
+        if self.end - self.start != self.last - self.first:
+            return self.first, self.last
+        into = place - self.start
+        first = self.last - 1 - into if self.backwards else self.first + into
+        return first, first + 1
+
+
+class View(NamedTuple):
+    """Text with decoded parts in their places; what stands between them is as it was."""
+
+    text: str
+    parts: tuple[Part, ...]
+    # What this was decoded from, if that is itself a view.
+    parent: "View | None" = None
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the characters of the original text that `text[start:end]` came from."""
+        first, last = self._above(start, end)
+        return self.parent.span(first, last) if self.parent else (first, last)
+
+    def via(self, start: int, end: int) -> str:
+        """Return the encodings that `text[start:end]` came through, like `base64+hex`.
+
+        Nothing, if this view adds nothing there to what is seen without it.
+        """
+        index = bisect_right(self.parts, start, key=_end)
+        if index == len(self.parts) or self.parts[index].start >= end:
+            return ""
+        own = self.parts[index].via
+        if not self.parent:
+            return own
+        above = self.parent.via(*self._above(start, end))
+        return f"{above}+{own}" if above else own
+
+    def _above(self, start: int, end: int) -> tuple[int, int]:
+        places = (*self._origin(start), *self._origin(end - 1))
+        return min(places), max(places)
+
+    def _origin(self, place: int) -> tuple[int, int]:
+        """Return the characters, one level up, that the one at `place` came from."""
+        index = bisect_right(self.parts, place, key=_start) - 1
+        if index < 0:
+            return place, place + 1
+        part = self.parts[index]
+        if place < part.end:
+            return part.origin(place)
+        first = place - part.end + part.last
+        return first, first + 1
+
+
+def patched(text: str, patches: Iterable[Patch], parent: View | None = None) -> View | None:
+    """Return `text` with the patches in place; None if there are none.
+
+    Of patches that overlap, the first that begins counts; of those that begin together,
+    the one that was named first.
+    """
+    pieces: list[str] = []
+    parts: list[Part] = []
+    done = length = 0
+    for patch in sorted(patches, key=lambda patch: patch.first):
+        if patch.first < done:
+            continue
+        pieces += (text[done : patch.first], patch.replacement)
+        start = length + patch.first - done
+        length = start + len(patch.replacement)
+        parts.append(Part(start, length, patch.first, patch.last, patch.via))
+        done = patch.last
+    if not parts:
+        return None
+    return View("".join([*pieces, text[done:]]), tuple(parts), parent)

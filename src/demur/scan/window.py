@@ -1,0 +1,32 @@
+"""A stretch of folded text, looked at with all of the text around it in view."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from demur.scan.pattern import Pattern
+from demur.scan.re2_engine import searcher
+
+__all__ = ["Window"]
+
+
+class Window(NamedTuple):
+    """The stretch of `data` from `start` to `end`; it may reach beyond the text."""
+
+    data: bytes
+    start: int
+    end: int
+
+    def spans(self, pattern: Pattern) -> Iterator[tuple[int, int]]:
+        """Yield where the pattern matches from a place in the stretch on, in order."""
+        # One byte more on either side, so that the edges of words are seen as they are.
+        first = max(self.start - 1, 0)
+        part = self.data[first : self.end + pattern.width + 1]
+        for found in searcher(pattern.expression).finditer(part, max(self.start, 0) - first):
+            start, end = found.span()
+            if start + first >= self.end:
+                return
+            yield start + first, end + first
+
+    def has(self, pattern: Pattern) -> bool:
+        """Return whether the pattern matches from a place in the stretch on."""
+        return next(self.spans(pattern), None) is not None

@@ -1,0 +1,81 @@
+# ruff: noqa: RUF001 - letters that look like others are what is tested
+
+import unicodedata
+
+import pytest
+
+from demur.scan.alphabet import FOLDED, fold_character
+
+
+@pytest.mark.parametrize(
+    ("character", "folded"),
+    [
+        ("A", "a"),
+        ("é", "e"),
+        ("ß", "ss"),
+        ("İ", "i"),
+        ("ﬁ", "fi"),
+        ("Ｑ", "q"),
+        ("𝓺", "q"),
+        ("ⓠ", "q"),
+        ("🅀", "q"),
+        ("🆀", "q"),
+        ("²", "2"),
+        ("٣", "3"),
+        ("\u00a0", " "),
+        ("\u2028", " "),
+        ("\u200b", ""),
+        ("\u00ad", ""),
+        ("\u202e", ""),
+        ("\u0301", ""),
+        ("\ufe0f", ""),
+        ("\U000e0041", ""),
+        ("\x00", ""),
+        ("\u3164", ""),
+        ("…", "..."),
+        ("’", "'"),
+        ("—", "-"),
+        ("ʀ", "r"),
+    ],
+)
+def test_a_character_folds_to_what_a_reader_sees(character: str, folded: str) -> None:
+    assert fold_character(character) == folded
+
+
+@pytest.mark.parametrize("character", ["ж", "ק", "ع", "漢", "ก", "\U00020000"])
+def test_a_letter_outside_ascii_is_written_as_a_word(character: str) -> None:
+    folded = fold_character(character)
+
+    assert folded.isascii()
+    assert folded.isalpha()
+    assert folded.isupper()
+    assert folded[0] in "ABCDEF"
+    assert not set(folded[1:]) & set("ABCDEF")
+
+
+def test_letters_outside_ascii_stay_different() -> None:
+    letters = [chr(point) for point in range(0x4E00, 0x5600)]
+
+    assert len({fold_character(letter) for letter in letters}) == len(letters)
+
+
+@pytest.mark.parametrize("character", ["😀", "→", "\ud800", "\U0003134f"])
+def test_what_no_word_is_made_of_keeps_its_bytes(character: str) -> None:
+    raw = character.encode("utf-8", "surrogatepass")
+
+    assert fold_character(character).encode("latin-1") == raw
+
+
+def test_composed_and_decomposed_letters_fold_alike() -> None:
+    for text in ("é", "й", "한", "ǟ", "が"):
+        parts = unicodedata.normalize("NFD", text)
+        assert "".join(map(fold_character, parts)) == fold_character(text)
+
+
+def test_the_table_remembers_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demur.scan.alphabet._REMEMBERED", 0)
+    point = 0x2A6D0
+    FOLDED.pop(point, None)
+
+    assert FOLDED[point] == fold_character(chr(point))
+    assert point not in FOLDED

@@ -1,0 +1,112 @@
+import sys
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from demur.scan.database import Database, default_engine
+from demur.scan.pattern import parse_pattern
+from demur.scan.re2_engine import Re2Engine
+
+CAT, DOG = parse_pattern(r"\bcat\b"), parse_pattern("dogs?")
+
+
+def spans(database: Database, data: bytes) -> dict[int, list[tuple[int, int]]]:
+    """Return where each pattern matches."""
+    survey = database.survey(data)
+    found = {index: list(survey.spans(index)) for index in survey.candidates}
+    return {index: places for index, places in found.items() if places}
+
+
+def test_it_finds_every_pattern_and_its_spans() -> None:
+    database = Database([CAT, DOG], engine=Re2Engine)
+
+    assert spans(database, b"cat dogs concat dog") == {0: [(0, 3)], 1: [(4, 8), (16, 19)]}
+    assert spans(database, b"") == {}
+    assert Database([], engine=Re2Engine).survey(b"cat").candidates == {}
+
+
+def test_a_pattern_that_may_not_match_has_no_spans() -> None:
+    survey = Database([CAT, DOG], engine=Re2Engine).survey(b"cat")
+
+    assert list(survey.spans(1)) == []
+    assert survey.spans(0) is survey.spans(0)
+
+
+@pytest.mark.parametrize("offset", range(60, 72))
+def test_a_match_across_chunks_is_found_once(offset: int) -> None:
+    pattern = parse_pattern(r"\bfind.{0,4}me\b")
+    database = Database([pattern], engine=Re2Engine, chunk=64)
+    data = b" " * offset + b"find...me" + b" " * 80 + b"find me" + b" " * 40
+
+    assert spans(database, data) == {0: [(offset, offset + 9), (offset + 89, offset + 96)]}
+
+
+def test_the_edge_of_a_chunk_is_no_edge_of_a_word() -> None:
+    database = Database([CAT], engine=Re2Engine, chunk=16)
+
+    for shift in range(20):
+        assert spans(database, b"x" * shift + b"cat" + b"x" * 20) == {}
+
+
+def test_spans_are_leftmost_and_do_not_overlap_across_chunks() -> None:
+    pattern = parse_pattern("aba")
+    database = Database([pattern], engine=Re2Engine, chunk=16)
+
+    whole = Database([pattern], engine=Re2Engine)
+    data = b"ab" * 100 + b"a"
+    assert spans(database, data) == spans(whole, data)
+
+
+def test_spans_of_a_long_text_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demur.scan.database._REMEMBERED", 4)
+    survey = Database([CAT], engine=Re2Engine).survey(b"a cat and a cat")
+
+    assert list(survey.spans(0)) == list(survey.spans(0)) == [(2, 5), (12, 15)]
+
+
+def test_a_pattern_with_several_requirements_needs_all() -> None:
+    pattern = parse_pattern(r"\bassemble\b.{0,40}\b(grenade|landmine)s?\b")
+    database = Database([pattern], engine=Re2Engine)
+
+    assert database.survey(b"assemble the shelf").candidates == {}
+    assert database.survey(b"a grenade").candidates == {}
+    assert spans(database, b"assemble a grenade") == {0: [(0, 18)]}
+
+
+def test_it_is_compiled_once_and_only_when_needed() -> None:
+    built: list[Sequence[bytes]] = []
+
+    class Counting(Re2Engine):
+        def __init__(self, expressions: Sequence[bytes]) -> None:
+            built.append(expressions)
+            super().__init__(expressions)
+
+    database = Database([CAT], engine=Counting)
+    assert built == []
+    barrier = threading.Barrier(4)
+
+    def use() -> None:
+        barrier.wait()
+        database.survey(b"cat")
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(built) == 1
+
+
+def test_hyperscan_is_used_where_it_is_installed() -> None:
+    pytest.importorskip("hyperscan")
+
+    assert Database([CAT]).engine.name == "hyperscan"
+
+
+def test_without_hyperscan_re2_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "demur.scan.hyperscan_engine", None)
+
+    assert default_engine() is Re2Engine
+    assert Database([CAT]).engine.name == "re2"

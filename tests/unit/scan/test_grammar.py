@@ -1,0 +1,109 @@
+import pytest
+
+from demur.scan.grammar import NO_WORDS, PatternError, parse
+from demur.scan.tree import ANY, Boundary, Choice, Literal, Node, OneOf, Repeat, Sequence
+
+A, B = Literal(b"a"), Literal(b"b")
+
+
+@pytest.mark.parametrize(
+    ("source", "node"),
+    [
+        ("ab c", Literal(b"ab c")),
+        ("é", Literal(b"e")),
+        ("ß?", Repeat(Literal(b"ss"), 0, 1)),
+        ("a|b", Choice((A, B))),
+        ("(a)(?:b)", Sequence((A, B))),
+        ("ab?", Sequence((A, Repeat(B, 0, 1)))),
+        ("a{3}", Repeat(A, 3, 3)),
+        ("a{0,3}b", Sequence((Repeat(A, 0, 3), B))),
+        (r"\b.", Sequence((Boundary(), ANY))),
+        (r"\s+a", Sequence((Repeat(OneOf(frozenset(b" ")), 1, 1), A))),
+        (" *a", Sequence((Repeat(Literal(b" "), 0, 1), A))),
+        (r"\d", OneOf(frozenset(b"0123456789"))),
+        (r"\.\\\{", Literal(b".\\{")),
+        ("[a-c]", OneOf(frozenset(b"abc"))),
+        (r"[a\-\d]", OneOf(frozenset(b"a-0123456789"))),
+        ("[a-]", OneOf(frozenset(b"a-"))),
+        ("[^a]", OneOf(frozenset(range(256)) - {97})),
+        ("[aß]", Choice((OneOf(frozenset(b"a")), Literal(b"ss")))),
+        ("[ßæ]", Choice((Literal(b"ss"), Literal(b"ae")))),
+        ("[!-c]", OneOf(frozenset(range(33, 100)) - set(range(65, 91)))),
+    ],
+)
+def test_a_pattern_is_read(source: str, node: Node) -> None:
+    read = parse(source, NO_WORDS)
+
+    assert read == node or read == _joined(node)
+
+
+def _joined(node: Node) -> Node:
+    """Return the node with neighbouring literals in one, as the parser writes them."""
+    assert isinstance(node, Sequence)
+    return Literal(b"".join(part.text for part in node.parts if isinstance(part, Literal)))
+
+
+def test_a_class_of_word_characters_knows_letters_of_every_script() -> None:
+    word, other = parse(r"\w", NO_WORDS), parse(r"\W", NO_WORDS)
+
+    assert isinstance(word, OneOf)
+    assert isinstance(other, OneOf)
+    assert set(b"azAZ09_") <= word.members
+    assert word.members | other.members == ANY.members
+
+
+def test_words_stand_for_themselves() -> None:
+    words = {"animal": Choice((Literal(b"cat"), Literal(b"ox")))}
+
+    assert parse("a{animal}?", words) == Sequence((A, Repeat(words["animal"], 0, 1)))
+    assert parse("{animal}{2}", words) == Repeat(words["animal"], 2, 2)
+    assert parse("a{2}{animal}", words) == Sequence((Repeat(A, 2, 2), words["animal"]))
+
+
+@pytest.mark.parametrize(
+    ("source", "position", "problem"),
+    [
+        ("a*", 1, "`*` has no bound"),
+        (r"\w+", 2, "`+` has no bound"),
+        ("a{2,}", 1, "`{2,}` has no upper bound"),
+        ("a{x}", 1, "there are no words called `x`"),
+        ("a{,3}", 1, "a repeat is `{m}` or `{m,n}`"),
+        ("a{2", 1, "a repeat is `{m}` or `{m,n}`"),
+        ("a{3,2}", 1, "`{3,2}` runs backwards or is empty"),
+        ("a{0}", 1, "`{0}` runs backwards or is empty"),
+        ("a{5000}", 0, "repeats multiply to more than 1000"),
+        ("x(a{50}|b){30}", 1, "repeats multiply to more than 1000"),
+        ("a??", 2, "`?` cannot follow a repeat"),
+        ("?a", 0, "`?` repeats nothing"),
+        (r"\b?", 2, r"`\b` cannot be repeated"),
+        ("Ab", 0, "`A` can never match"),
+        ("[A]", 1, "`A` can never match"),
+        ("a\u200b", 1, "an invisible character can never match"),
+        ("a  b", 3, "two spaces in a row match nothing"),
+        ("(a", 0, "this `(` is never closed"),
+        ("a)", 1, "this `)` closes nothing"),
+        ("a]", 1, "this `]` closes nothing"),
+        ("[a", 0, "this `[` is never closed"),
+        ("[]", 0, "the class is empty"),
+        ("[c-a]", 2, "a range runs forward between two ASCII characters"),
+        (r"[a-\d]", 2, "a range runs forward between two ASCII characters"),
+        ("[^ß]", 0, "a negated class holds ASCII alone"),
+        (r"[\b]", 1, r"`\b` cannot stand in a class"),
+        ("^a", 0, "`^` does not anchor here"),
+        ("(?=a)", 0, "look-around, flags and named groups are not in the grammar"),
+        ("(?i)a", 0, "look-around, flags and named groups are not in the grammar"),
+        (r"a\1", 1, "back-references are not in the grammar"),
+        (r"a\n", 1, r"`\n` can never match"),
+        (r"a\q", 1, r"`\q` is not in the grammar"),
+        ("a\\", 1, "the pattern ends in a `\\`"),
+        ("(" * 30 + "a" + ")" * 30, 20, "groups are nested too deep"),
+    ],
+)
+def test_what_is_not_allowed_is_named_with_its_position(
+    source: str, position: int, problem: str
+) -> None:
+    with pytest.raises(PatternError) as caught:
+        parse(source, NO_WORDS)
+
+    assert caught.value.problem == problem
+    assert caught.value.position == position
