@@ -1,0 +1,104 @@
+"""A message of a model's context: who says it, and how far that is to be trusted.
+
+Two texts are the same, word for word, if they differ in nothing but white space and Unicode
+composition (NFC). Case, punctuation and invisible characters count: a rule with a hidden
+character in it is another rule.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, get_args
+from unicodedata import normalize
+
+import msgspec
+
+from demur.errors import InputError, InputTypeError
+
+__all__ = ["LARGEST", "Message", "Role", "Word", "flat", "read_messages", "trust", "words"]
+
+Role = Literal["assistant", "developer", "system", "tool", "user"]
+
+LARGEST = 20_000_000
+_TRUST = {"tool": 0, "assistant": 1, "user": 2, "developer": 3, "system": 3}
+_OTHER_NAMES = {"ai": "assistant", "function": "tool", "human": "user", "model": "assistant"}
+# Scripts that write no spaces: each character stands for a word.
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0eff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message: its role and its text."""
+
+    role: Role
+    content: str
+
+    def __post_init__(self) -> None:
+        if self.role not in get_args(Role):
+            known = ", ".join(get_args(Role))
+            raise InputError(f"unknown role `{str(self.role)[:40]}`", help=f"one of {known}")
+        if not isinstance(self.content, str):
+            raise InputTypeError.expected("content", "a text", self.content)
+        if len(self.content) > LARGEST:
+            raise InputError(f"a message has more than {LARGEST} characters")
+
+
+class Word(NamedTuple):
+    """A word in its folded form, and where it stands."""
+
+    text: str
+    start: int
+    end: int
+
+
+def trust(role: str) -> int:
+    """Return how much a role is trusted: tools least, then assistant, user, and those who rule."""
+    return _TRUST[role]
+
+
+def flat(text: str) -> str:
+    """Return `text` in the form by which texts are the same word for word."""
+    return " ".join(normalize("NFC", text).split())
+
+
+def words(text: str) -> list[Word]:
+    """Return the words of `text`, folded for comparison."""
+    return [
+        Word(normalize("NFKC", found[0]).casefold(), found.start(), found.end())
+        for found in _WORD.finditer(text)
+    ]
+
+
+def read_messages(rows: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:
+    """Return messages in the shapes that providers use: a text, or a list of parts with texts.
+
+    Raises:
+        InputError: A row has no known role, or no text.
+    """
+    return tuple(_read(index, row) for index, row in enumerate(rows))
+
+
+def _read(index: int, row: Any) -> Message:
+    if not isinstance(row, Mapping):
+        raise InputTypeError.expected(f"message {index}", "an object", row)
+    role = row.get("role", row.get("type"))
+    content = row.get("content")
+    try:
+        return Message(role=_OTHER_NAMES.get(role, role), content=_text(content))  # type: ignore[arg-type]
+    except InputError as error:
+        raise InputError(error.problem, where=f"message {index}", help=error.help) from None
+    except TypeError:
+        raise InputTypeError.expected(
+            f"the content of message {index}", "a text", content
+        ) from None
+
+
+def _text(content: Any) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list | tuple):
+        raise TypeError
+    return "\n".join(
+        part if isinstance(part, str) else str(part.get("text") or part.get("content") or "")
+        for part in content
+        if isinstance(part, str | Mapping)
+    )

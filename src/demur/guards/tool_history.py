@@ -1,0 +1,171 @@
+"""The history of an agent's tool calls, and what makes two calls the same.
+
+A call keeps the marks it is compared by, so that a history that grows by one call is judged
+without reading the others again. `History.add` keeps a window of calls and the totals of
+those that left it.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import re2
+
+from demur.errors import InputError, InputTypeError
+
+__all__ = ["Call", "History", "Spent"]
+
+# What changes from try to try in any answer: request ids, times, addresses in memory.
+_PASSING = (
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b0x[0-9a-f]+\b"
+    r"|(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[t ])?[0-9]{2}:[0-9]{2}:[0-9]{2}"
+    r"(?:[.,][0-9]+)?(?:z|[+-][0-9]{2}:?[0-9]{2})?"
+)
+_VOLATILE = re2.compile(_PASSING)
+# In arguments, also what tells one try from the next: counters, and ids without a form.
+_NOISE = re2.compile(rf"{_PASSING}|\b[0-9a-f]*[0-9][0-9a-f]{{11,}}\b|[0-9]+(?:[.][0-9]+)?")
+# In the message of an error, also what it quotes of the arguments.
+_QUOTED = re2.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[^\s]*[/\\][^\s]*|[^\s]*[0-9][^\s]*|\S+\.\w+")
+_LONGEST = 4000
+_FAILURE = re2.compile(
+    r"^[\"']?(?:error|exception|traceback|fatal|failed|failure|timeout|timed out|denied"
+    r"|unauthori[sz]ed|forbidden|not found|no such|no (?:results?|matches|data|records)|cannot"
+    r"|could not|unable to|permission denied|access denied|invalid|unknown|[45][0-9]{2}\b)"
+    r"|^[a-z.]*(?:error|exception)\b|\"(?:is_?error|error)\" ?: ?(?:true|\"[^\"]|\{)"
+    r"|\"(?:ok|success)\" ?: ?false|^(?:\[\]|\{\}|none)$"
+)
+
+
+def _check_amount(what: str, value: Any, *, none: bool) -> None:
+    if none and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputTypeError.expected(what, "a number", value)
+    if not math.isfinite(value) or value < 0:
+        raise InputError(f"{what} must be a number from 0 up")
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One call: the tool, its arguments, and, once it has run, what came back.
+
+    `at_s` is when it began, in seconds of any clock; `failed` says that it ended in an error,
+    where the host knows. A call that has not run yet has no result.
+    """
+
+    name: str
+    arguments: Any = None
+    result: Any = None
+    at_s: float | None = None
+    tokens: int = 0
+    cost: float = 0
+    failed: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputTypeError.expected("the name of a call", "a string", self.name)
+        for field in ("at_s", "tokens", "cost"):
+            _check_amount(f"`{field}` of a call", getattr(self, field), none=field == "at_s")
+
+    @cached_property
+    def exact(self) -> str:
+        """The arguments as one text; case and white space make no difference."""
+        return _one_form(self.arguments)
+
+    @cached_property
+    def rough(self) -> frozenset[str]:
+        """The pieces of the arguments by which likeness is measured, without ids and numbers."""
+        text = _NOISE.sub("#", self.exact[:_LONGEST])
+        return frozenset(text[i : i + 3] for i in range(max(1, len(text) - 2)))
+
+    @cached_property
+    def outcome(self) -> str | None:
+        """The result without what changes by itself, or None if there is none yet."""
+        if self.result is None:
+            return None
+        return str(_VOLATILE.sub("#", _one_form(self.result)[:_LONGEST]))
+
+    @cached_property
+    def complaint(self) -> str | None:
+        """The outcome of a call that was made in vain, without what it quotes; else None."""
+        return str(_QUOTED.sub("#", self.outcome or "")) if self.in_vain else None
+
+    @cached_property
+    def in_vain(self) -> bool:
+        """Whether the call ended in an error, or found nothing."""
+        if self.failed or self.result is None:
+            return self.failed
+        return bool(_FAILURE.search(_one_form(self.result)[:_LONGEST]))
+
+    def likeness(self, other: "Call") -> float:
+        """Return how alike the arguments are, from 0 to 1; 1 if only ids and numbers differ."""
+        shared = len(self.rough & other.rough)
+        return 2 * shared / (len(self.rough) + len(other.rough))
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What calls used up, and when the first and the last of them began."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0
+    since_s: float | None = None
+    until_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("calls", "tokens", "cost", "since_s", "until_s"):
+            _check_amount(f"`{field}`", getattr(self, field), none=field.endswith("_s"))
+
+    def plus(self, call: Call) -> "Spent":
+        """Return what is spent with `call`."""
+        times = [at for at in (self.since_s, self.until_s, call.at_s) if at is not None]
+        return Spent(
+            calls=self.calls + 1,
+            tokens=self.tokens + call.tokens,
+            cost=self.cost + call.cost,
+            since_s=min(times, default=None),
+            until_s=max(times, default=None),
+        )
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls so far, oldest first, and what those before them used up."""
+
+    calls: tuple[Call, ...] = ()
+    earlier: Spent = Spent()
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(call, Call) for call in self.calls):
+            raise InputError("a history holds calls", help="`Call(name=..., arguments=...)`")
+
+    def add(self, call: Call, *, keep: int = 64) -> "History":
+        """Return the history with one call more and at most `keep` of them; totals are kept."""
+        calls = (*self.calls, call)
+        earlier = self.earlier
+        for old in calls[:-keep]:
+            earlier = earlier.plus(old)
+        return History(calls=calls[-keep:], earlier=earlier)
+
+
+def _plain(text: str) -> str:
+    # One character stands for one: a lone surrogate has no bytes to match.
+    return text.encode("utf-8", "replace").decode()
+
+
+def _one_form(value: Any) -> str:
+    if isinstance(value, str):
+        text = value
+    else:
+        try:
+            text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=_mapping)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError("a call has arguments or a result that are no JSON") from error
+    return " ".join(_plain(text).casefold().split())
+
+
+def _mapping(value: Any) -> dict[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise InputTypeError.expected("a value", "JSON", value)
+    return dict(value)

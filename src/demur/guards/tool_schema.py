@@ -1,0 +1,258 @@
+"""Hold arguments against a JSON schema: the keywords that tools use, in bounded time.
+
+Judged: type, enum, const, properties, required, additionalProperties, patternProperties, items,
+prefixItems, the limits of numbers, texts, lists and objects, pattern, allOf, anyOf, oneOf, not,
+and references within the schema. Not judged, and said so: conditions (`if`), dependencies,
+references elsewhere, and patterns that need look-around. Annotations such as `format` say
+nothing about what fits.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import re2
+
+__all__ = ["Misfit", "misfits"]
+
+_MOST_STEPS = 20_000
+_DEEPEST = 120
+_SHOWN = 5
+_NOT_JUDGED = (
+    "contains",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "if",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "$dynamicRef",
+)
+
+
+class Misfit(NamedTuple):
+    """One way in which a value does not fit, or a keyword that could not be judged."""
+
+    place: str
+    keyword: str
+    problem: str
+    allowed: Any = None
+    judged: bool = True
+
+
+def misfits(value: Any, schema: Mapping[str, Any]) -> Iterator[Misfit]:
+    """Yield what does not fit, and what could not be judged, in the order of the schema."""
+    return _Checker(schema).check(value, schema, "", 0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+    "number": _is_number,
+    "integer": lambda value: _is_number(value) and value == value // 1,
+}
+_LIMITS: dict[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool], str]] = {
+    "minimum": (_is_number, lambda value, limit: value >= limit, "is too small"),
+    "maximum": (_is_number, lambda value, limit: value <= limit, "is too large"),
+    "exclusiveMinimum": (_is_number, lambda value, limit: value > limit, "is too small"),
+    "exclusiveMaximum": (_is_number, lambda value, limit: value < limit, "is too large"),
+    "minLength": (_TYPES["string"], lambda value, limit: len(value) >= limit, "is too short"),
+    "maxLength": (_TYPES["string"], lambda value, limit: len(value) <= limit, "is too long"),
+    "minItems": (_TYPES["array"], lambda value, limit: len(value) >= limit, "has too few items"),
+    "maxItems": (_TYPES["array"], lambda value, limit: len(value) <= limit, "has too many items"),
+    "minProperties": (_TYPES["object"], lambda value, limit: len(value) >= limit, "has too few"),
+    "maxProperties": (_TYPES["object"], lambda value, limit: len(value) <= limit, "has too many"),
+}
+
+
+class _Checker:
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root = root
+        self.left = _MOST_STEPS
+
+    def check(self, value: Any, schema: Any, place: str, depth: int) -> Iterator[Misfit]:
+        self.left -= 1
+        if self.left == 0 or depth > _DEEPEST:
+            yield Misfit(place, "$schema", "is too complex to check")
+        if self.left <= 0 or depth > _DEEPEST or schema is True:
+            return
+        if schema is False:
+            yield Misfit(place, "false", "is not expected")
+        if not isinstance(schema, Mapping):
+            return
+        yield from self._plain(value, schema, place)
+        yield from self._limits(value, schema, place)
+        yield from self._combined(value, schema, place, depth)
+        if isinstance(value, dict):
+            yield from self._object(value, schema, place, depth)
+        elif isinstance(value, list):
+            yield from self._list(value, schema, place, depth)
+        for keyword in _NOT_JUDGED:
+            if keyword in schema:
+                yield Misfit(place, keyword, "is not judged", judged=False)
+
+    def _plain(self, value: Any, schema: Mapping[str, Any], place: str) -> Iterator[Misfit]:
+        if "type" in schema:
+            names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+            if not any(_has_type(value, name) for name in names):
+                yield Misfit(place, "type", "has the wrong type", names[:_SHOWN])
+        if isinstance(schema.get("enum"), list) and not any(
+            _equal(value, choice) for choice in schema["enum"]
+        ):
+            yield Misfit(place, "enum", "is none of the values", schema["enum"][:_SHOWN])
+        if "const" in schema and not _equal(value, schema["const"]):
+            yield Misfit(place, "const", "is not the value", schema["const"])
+        if "pattern" in schema and isinstance(value, str):
+            pattern = _compiled(schema["pattern"])
+            if pattern is None:
+                yield Misfit(place, "pattern", "is not judged", judged=False)
+            elif not _found(pattern, value):
+                yield Misfit(place, "pattern", "does not match", schema["pattern"])
+
+    def _limits(self, value: Any, schema: Mapping[str, Any], place: str) -> Iterator[Misfit]:
+        for keyword in schema.keys() & _LIMITS.keys():
+            applies, holds, problem = _LIMITS[keyword]
+            limit = schema[keyword]
+            # Written so that NaN, which is neither above nor below, does not fit.
+            if applies(value) and _is_number(limit) and not holds(value, limit):
+                yield Misfit(place, keyword, problem, limit)
+        if schema.get("uniqueItems") is True and isinstance(value, list):
+            self.left -= len(value)
+            if len({_key(item) for item in value}) < len(value):
+                yield Misfit(place, "uniqueItems", "has an item twice")
+
+    def _combined(
+        self, value: Any, schema: Mapping[str, Any], place: str, depth: int
+    ) -> Iterator[Misfit]:
+        if "$ref" in schema:
+            target = _resolve(self.root, schema["$ref"])
+            if target is None:
+                yield Misfit(place, "$ref", "is not judged", judged=False)
+            else:
+                yield from self.check(value, target, place, depth + 1)
+        for part in _schemas(schema, "allOf"):
+            yield from self.check(value, part, place, depth + 1)
+        if "anyOf" in schema and not any(
+            self._fits(value, part, depth) for part in _schemas(schema, "anyOf")
+        ):
+            yield Misfit(place, "anyOf", "fits none of the forms")
+        if "oneOf" in schema:
+            fitting = [p for p in _schemas(schema, "oneOf") if self._fits(value, p, depth)]
+            if len(fitting) != 1:
+                yield Misfit(place, "oneOf", f"fits {len(fitting)} of the forms, not one")
+        if "not" in schema and self._fits(value, schema["not"], depth):
+            yield Misfit(place, "not", "has a form that is ruled out")
+
+    def _fits(self, value: Any, schema: Any, depth: int) -> bool:
+        return not any(misfit.judged for misfit in self.check(value, schema, "", depth + 1))
+
+    def _object(
+        self, value: dict[str, Any], schema: Mapping[str, Any], place: str, depth: int
+    ) -> Iterator[Misfit]:
+        required = schema.get("required")
+        names = required if isinstance(required, list) else []
+        missing = [name for name in names if isinstance(name, str) and name not in value]
+        if missing:
+            yield Misfit(place, "required", "lacks what is required", missing)
+        known = _mapping(schema, "properties")
+        by_pattern = _mapping(schema, "patternProperties")
+        if any(_compiled(text) is None for text in by_pattern):
+            yield Misfit(place, "patternProperties", "is not judged", judged=False)
+        rest = schema.get("additionalProperties", True)
+        for name, item in value.items():
+            where = f"{place}.{name}"[-200:] if place else name[:200]
+            matching = [part for text, part in by_pattern.items() if _matches(text, name)]
+            if name in known:
+                matching.append(known[name])
+            if matching:
+                for part in matching:
+                    yield from self.check(item, part, where, depth + 1)
+            elif rest is False:
+                yield Misfit(where, "additionalProperties", "is not expected", list(known)[:_SHOWN])
+            else:
+                yield from self.check(item, rest, where, depth + 1)
+
+    def _list(
+        self, value: list[Any], schema: Mapping[str, Any], place: str, depth: int
+    ) -> Iterator[Misfit]:
+        first = schema.get("prefixItems")
+        heads = first if isinstance(first, list) else []
+        items = schema.get("items", True)
+        for index, item in enumerate(value):
+            part = heads[index] if index < len(heads) else items
+            if part is not True:
+                yield from self.check(item, part, f"{place}.{index}".lstrip("."), depth + 1)
+
+
+def _has_type(value: Any, name: Any) -> bool:
+    test = _TYPES.get(name) if isinstance(name, str) else None
+    return test is not None and test(value)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return bool(_key(one) == _key(other))
+
+
+def _key(value: Any) -> Any:
+    """Return a hashable stand-in: `1` and `1.0` are one value in JSON, `true` and `1` are not."""
+    if isinstance(value, Mapping):
+        return ("object", frozenset((name, _key(item)) for name, item in value.items()))
+    if isinstance(value, list | tuple):
+        return ("array", tuple(_key(item) for item in value))
+    return (isinstance(value, bool), value)
+
+
+def _mapping(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
+    found = schema.get(keyword)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _schemas(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    found = schema.get(keyword)
+    return found if isinstance(found, list) else []
+
+
+def _matches(pattern: str, name: str) -> bool:
+    compiled = _compiled(pattern)
+    return compiled is not None and _found(compiled, name)
+
+
+def _found(pattern: Any, text: str) -> bool:
+    # A lone surrogate has no bytes to match; nothing else stands for it.
+    return pattern.search(text.encode("utf-8", "replace")) is not None
+
+
+def _resolve(root: Mapping[str, Any], reference: Any) -> Any:
+    """Return the part of the schema that a local reference means, or None."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    found: Any = root
+    for step in reference[1:].split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(found, Mapping) or name not in found:
+            return None
+        found = found[name]
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _compile(pattern: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 1 << 20
+    try:
+        return re2.compile(pattern.encode(), options)
+    except (re2.error, UnicodeError):
+        return None
+
+
+def _compiled(pattern: Any) -> Any:
+    return _compile(pattern) if isinstance(pattern, str) and len(pattern) <= 1000 else None

@@ -1,0 +1,189 @@
+"""SQL statements that change or drop everything: read as statements, not as words.
+
+`delete` and `update` without a condition (or with one that always holds), `truncate`, and
+`drop` of what holds data. Quoted text, comments and names are set apart first, so a column
+called "where" is no condition and a comment hides nothing. One dialect is not chosen: quoting
+of all the common ones is read. What a procedure or a trigger does is not seen.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import re2
+
+__all__ = ["Sweep", "sweeps"]
+
+_MENTIONED = re2.compile(r"(?i)\b(?:delete|drop|truncate|update)\b")
+# What is left open runs to the end of the text: looking for its end again and again would make
+# the time grow with the square of the text.
+_TOKEN = re2.compile(
+    r"(?is)"
+    r"(?P<skip>\s+|--[^\n]*|/\*.*?(?:\*/|\z)|\#[^\n]*)"
+    r"|(?P<quoted>'(?:[^'\\]|''|\\.)*(?:'|\z)|\$\$.*?(?:\$\$|\z))"
+    r"|(?P<name>\"(?:[^\"]|\"\")*(?:\"|\z)|`[^`]*(?:`|\z)|\[[^\]]*(?:\]|\z))"
+    r"|(?P<word>[\pL_][\pL\pN_$.]*|[0-9]+(?:\.[0-9]+)?)"
+    r"|(?P<other>.)"
+)
+_DROPS = {"table", "database", "schema", "tablespace", "keyspace", "collection"}
+_AFTER_TARGET = {"returning", "limit", "order", "using", "from", "output", "option", "as"}
+
+
+class Sweep(NamedTuple):
+    """A statement that reaches all rows: its verb, what it reaches, and where it stands."""
+
+    verb: str
+    target: str
+    why: str
+    start: int
+    end: int
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        return self.text.casefold() if self.kind == "word" else ""
+
+
+def sweeps(text: str) -> Iterator[Sweep]:
+    """Yield the statements in `text` that would change, empty or drop everything."""
+    # One character stands for one: a lone surrogate has no bytes to match.
+    plain = text.encode("utf-8", "replace").decode()
+    if not _MENTIONED.search(plain):
+        return
+    for statement in _statements(list(_tokens(plain))):
+        # A plan is made without running anything, unless it is to be measured.
+        if statement[0].word in {"explain", "describe", "desc"} and not any(
+            token.word in {"analyze", "analyse"} for token in statement[:6]
+        ):
+            continue
+        for unit in _units(statement):
+            if sweep := _judge(unit):
+                yield sweep
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for found in _TOKEN.finditer(text):
+        kind = next(name for name, value in found.groupdict().items() if value is not None)
+        if kind == "skip" and found[0].startswith("/*!"):
+            # MySQL runs what stands in such a comment.
+            inner = found[0][3:-2].lstrip("0123456789")
+            shift = found.end() - 2 - len(inner)
+            for token in _tokens(inner):
+                yield token._replace(start=token.start + shift, end=token.end + shift)
+        elif kind != "skip":
+            yield _Token(kind, found[0], found.start(), found.end())
+
+
+def _statements(tokens: list[_Token]) -> Iterator[list[_Token]]:
+    statement: list[_Token] = []
+    for token in tokens:
+        if token.text == ";" and token.kind == "other":
+            if statement:
+                yield statement
+            statement = []
+        else:
+            statement.append(token)
+    if statement:
+        yield statement
+
+
+def _units(statement: list[_Token]) -> Iterator[list[_Token]]:
+    """Yield the statement, and each statement in brackets within it, without what is nested."""
+    open_units: list[list[_Token]] = [[]]
+    for token in statement:
+        if token.text == "(" and token.kind == "other":
+            open_units[-1].append(token)
+            open_units.append([])
+        elif token.text == ")" and token.kind == "other" and len(open_units) > 1:
+            yield open_units.pop()
+            open_units[-1].append(token)
+        else:
+            open_units[-1].append(token)
+    yield from reversed(open_units)
+
+
+def _judge(unit: list[_Token]) -> Sweep | None:
+    start = next((i for i, token in enumerate(unit) if token.word in _VERBS), None)
+    if start is None or (start > 0 and not _may_precede(unit[:start])):
+        return None
+    return _VERBS[unit[start].word](unit[start:])
+
+
+def _may_precede(tokens: list[_Token]) -> bool:
+    """Return whether a statement can begin after `tokens`: named parts, or a plan to measure."""
+    return tokens[0].word in {"with", "explain", "begin"} and not any(
+        token.word in {"select", "insert", "merge"} for token in tokens
+    )
+
+
+def _delete(unit: list[_Token]) -> Sweep | None:
+    words = [token.word for token in unit]
+    if "from" not in words[:8] or len(unit) < 3:
+        return None
+    target = words.index("from") + 1
+    return _unconditional(unit, target, "delete")
+
+
+def _update(unit: list[_Token]) -> Sweep | None:
+    words = [token.word for token in unit]
+    if "set" not in words[2:] or "=" not in [token.text for token in unit]:
+        return None
+    return _unconditional(unit, 2 if words[1] == "only" else 1, "update")
+
+
+def _unconditional(unit: list[_Token], target: int, verb: str) -> Sweep | None:
+    if target >= len(unit) or unit[target].kind not in {"word", "name"}:
+        return None
+    words = [token.word for token in unit]
+    if "where" not in words:
+        if verb == "delete" and not _ends_like_sql(words[target + 1 :]):
+            return None
+        return _sweep(verb, unit, target, "no condition")
+    condition = unit[words.index("where") + 1 :]
+    if _always_holds(condition):
+        return _sweep(verb, unit, target, "a condition that always holds")
+    return None
+
+
+def _ends_like_sql(rest: list[str]) -> bool:
+    """Return whether words after the table can be SQL; prose such as `delete from memory it` no."""
+    return not rest or rest[0] in _AFTER_TARGET or rest[0] == "" or "join" in rest
+
+
+def _always_holds(condition: list[_Token]) -> bool:
+    texts = [token.text.casefold() for token in condition]
+    if len(texts) == 1:
+        return texts[0] == "true" or (texts[0].isdecimal() and int(texts[0][:9]) != 0)
+    if "or" in texts:
+        first = texts.index("or")
+        return _always_holds(condition[:first]) or _always_holds(condition[first + 1 :])
+    return len(texts) == 3 and texts[1] == "=" and texts[0] == texts[2]
+
+
+def _truncate(unit: list[_Token]) -> Sweep | None:
+    rest = 2 if len(unit) > 2 and unit[1].word == "table" else 1
+    # `truncate(text, 20)` is a function, and `truncate the text` is prose.
+    if rest >= len(unit) or unit[rest].kind not in {"word", "name"}:
+        return None
+    if rest == 1 and len(unit) > 2 and unit[2].word not in {"", "cascade", "restart"}:
+        return None
+    return _sweep("truncate", unit, rest, "every row")
+
+
+def _drop(unit: list[_Token]) -> Sweep | None:
+    if len(unit) < 3 or unit[1].word not in _DROPS:
+        return None
+    target = 4 if unit[2].word == "if" and len(unit) > 4 else 2
+    return _sweep("drop", unit, target, f"the whole {unit[1].word}")
+
+
+def _sweep(verb: str, unit: list[_Token], target: int, why: str) -> Sweep:
+    return Sweep(verb, unit[target].text.strip('"`[]')[:100], why, unit[0].start, unit[-1].end)
+
+
+_VERBS = {"delete": _delete, "drop": _drop, "truncate": _truncate, "update": _update}
