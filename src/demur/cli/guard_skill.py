@@ -1,0 +1,142 @@
+"""`demur guard skill`: scan a skill or plugin folder before it is trusted."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from demur.cli.files import write
+from demur.cli.skill_folder import read_skill
+from demur.cli.skill_report import Outcome, outcome, print_report
+from demur.codes.registry import Registry
+from demur.errors import InputError
+from demur.guards.sarif import as_sarif
+from demur.guards.skill.baseline import read_baseline, write_baseline
+from demur.guards.skill.bundle import Skill, SkillConfig
+from demur.guards.skill.guard import Inspection, Suppressed, inspect
+from demur.model.finding import Action, Finding
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 nothing stands against it; 1 an error; 2 usage; 3 refused, something blocks;"
+        " 4 a person should look at it; 6 a part could not be judged"
+    )
+    parser.add_argument(
+        "path", type=Path, metavar="PATH", help="the folder of the skill, or a file"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object")
+    form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
+    parser.add_argument(
+        "--baseline", type=Path, metavar="FILE", help="leave out what this file accepts"
+    )
+    parser.add_argument(
+        "--write-baseline",
+        type=Path,
+        metavar="FILE",
+        help="accept all that is found now, for later scans",
+    )
+    parser.add_argument(
+        "--fail-on",
+        choices=[str(action) for action in Action],
+        default=str(Action.ESCALATE),
+        help="the least finding that makes the exit status other than 0 (default: escalate)",
+    )
+    _add_settled(parser)
+
+
+def _add_settled(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow-import",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a module that the skill may import, with all below it; may be given often",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="a host that the skill may reach, with all names below it; may be given often",
+    )
+    parser.add_argument(
+        "--ignore-comments",
+        action="store_true",
+        help="let no comment in the skill allow anything",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what speaks against the skill; the status says how much."""
+    known = frozenset[str]() if args.baseline is None else _known(args.baseline)
+    config = SkillConfig(
+        allow_imports=tuple(args.allow_import),
+        allow_hosts=tuple(args.allow_host),
+        trust_comments=not args.ignore_comments,
+    )
+    skill = read_skill(args.path)
+    seen = inspect(skill, config)
+    if args.write_baseline is not None:
+        write(args.write_baseline, write_baseline(seen.findings))
+        print(f"{args.write_baseline}: {len(seen.findings)} findings accepted")
+        return 0
+    findings = tuple(one for one in seen.findings if one.evidence["fingerprint"] not in known)
+    ended = outcome(findings, Action(args.fail_on))
+    _print(args, skill, Inspection(findings, seen.suppressed), ended, len(seen.findings))
+    return ended.status
+
+
+def _known(path: Path) -> frozenset[str]:
+    try:
+        return read_baseline(path.read_text(encoding="utf-8"))
+    except InputError as error:
+        raise InputError(error.problem, where=str(path), help=error.help) from error
+    except UnicodeDecodeError as error:
+        raise InputError("the baseline is not UTF-8 text", where=str(path)) from error
+
+
+def _print(
+    args: argparse.Namespace, skill: Skill, seen: Inspection, ended: Outcome, total: int
+) -> None:
+    accepted = total - len(seen.findings)
+    if args.json:
+        print(json.dumps(_as_json(skill, seen, ended, accepted), indent=2))
+    elif args.sarif:
+        log = as_sarif(seen.findings, registry=Registry.load(), suppressed=seen.suppressed)
+        print(json.dumps(log, indent=2))
+    else:
+        print_report(
+            seen.findings,
+            seen.suppressed,
+            files=len(skill.files),
+            accepted=accepted,
+            ended=ended,
+        )
+
+
+def _as_json(skill: Skill, seen: Inspection, ended: Outcome, accepted: int) -> dict[str, Any]:
+    return {
+        "skill": skill.name,
+        "outcome": ended.word,
+        "status": ended.status,
+        "files": len(skill.files),
+        "accepted": accepted,
+        "findings": [_row(finding) for finding in seen.findings],
+        "suppressed": [_suppressed(one) for one in seen.suppressed],
+    }
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(finding)
+    return row
+
+
+def _suppressed(one: Suppressed) -> dict[str, Any]:
+    return {**_row(one.finding), "reason": one.reason}

@@ -1,0 +1,123 @@
+"""Read a skill's folder for the guard: bounded, and never past the folder's own walls."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from demur.errors import InputError
+from demur.guards.skill.bundle import Skill
+
+__all__ = ["Limits", "read_skill"]
+
+_OWN_RECORDS = ".git"
+
+
+class Limits(NamedTuple):
+    """How much is read; what is beyond is named, and counts as not judged."""
+
+    files: int = 20_000
+    file_bytes: int = 20_000_000
+    total_bytes: int = 400_000_000
+
+
+def read_skill(path: Path, limits: Limits | None = None) -> Skill:
+    """Return the files below `path`, or the one file that it is.
+
+    Links that lead out of the folder, special files and what is beyond the limits are not read.
+
+    Raises:
+        InputError: There is nothing to read at `path`.
+    """
+    bounds = limits or Limits()
+    try:
+        root = path.resolve(strict=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise InputError(reason.lower(), where=str(path)) from error
+    reader = _Reader(root, bounds)
+    if root.is_dir():
+        for file in _walk(root, reader.omitted):
+            reader.read(file, file.relative_to(root))
+    else:
+        reader.read(root, Path(root.name))
+    return Skill(files=reader.files, name=root.name, omitted=reader.omitted)
+
+
+def _walk(root: Path, omitted: dict[str, str]) -> Iterator[Path]:
+    def unreadable(error: OSError) -> None:
+        place = Path(error.filename).relative_to(root)
+        omitted[_key(place)] = str(error.strerror).lower()
+
+    for folder, folders, names in os.walk(root, onerror=unreadable):
+        here = Path(folder)
+        for name in list(folders):
+            if (here / name).is_symlink():
+                folders.remove(name)
+                if not _is_inside(here / name, root):
+                    omitted[_key((here / name).relative_to(root))] = _LEADS_OUT
+        if here.name == _OWN_RECORDS:
+            # Of what git keeps for itself, only hooks can run.
+            folders[:] = [name for name in folders if name == "hooks"]
+            names = []  # noqa: PLW2901 - nothing else is of interest here
+        folders.sort()
+        yield from (here / name for name in sorted(names) if not name.endswith(".sample"))
+
+
+_LEADS_OUT = "a link that leads out of the folder"
+
+
+class _Reader:
+    def __init__(self, root: Path, limits: Limits) -> None:
+        self.files: dict[str, bytes] = {}
+        self.omitted: dict[str, str] = {}
+        self._root = root
+        self._limits = limits
+        self._total = 0
+
+    def read(self, file: Path, place: Path) -> None:
+        """Read one file, or note why not."""
+        key = _key(place)
+        try:
+            why = self._refusal(file)
+            if why is None:
+                data = _bytes(file, self._limits.file_bytes)
+                self._total += len(data)
+                self.files[key] = data
+            else:
+                self.omitted[key] = why
+        except OSError as error:
+            self.omitted[key] = str(error.strerror or error).lower()
+
+    def _refusal(self, file: Path) -> str | None:
+        limits = self._limits
+        if file.is_symlink() and not _is_inside(file, self._root):
+            return _LEADS_OUT
+        about = file.stat()
+        if not stat.S_ISREG(about.st_mode):
+            return "not a regular file"
+        if len(self.files) >= limits.files:
+            return f"more than {limits.files} files"
+        if about.st_size > limits.file_bytes:
+            return f"larger than {limits.file_bytes} bytes"
+        if self._total + about.st_size > limits.total_bytes:
+            return f"more than {limits.total_bytes} bytes in all"
+        return None
+
+
+def _bytes(file: Path, most: int) -> bytes:
+    with file.open("rb") as stream:
+        return stream.read(most)
+
+
+def _is_inside(link: Path, root: Path) -> bool:
+    try:
+        return link.resolve(strict=True).is_relative_to(root)
+    except (OSError, RuntimeError):
+        return False
+
+
+def _key(place: Path) -> str:
+    """Return a path below the folder that every output can write."""
+    return os.fsencode(place.as_posix()).decode("utf-8", "backslashreplace")

@@ -1,0 +1,101 @@
+"""Findings as SARIF 2.1.0, the form that code-review tools read.
+
+Each code that was found is a rule of the log, described as in the registry's own export. The
+guard's narrower rule stands in the properties of a result.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from demur.codes.export.sarif import sarif as registry_log
+from demur.codes.registry import Registry
+from demur.model.finding import Action, Finding
+
+__all__ = ["as_sarif"]
+
+_LEVELS: Mapping[Action, str] = {
+    Action.BLOCK: "error",
+    Action.ESCALATE: "warning",
+    Action.WARN: "note",
+}
+_FINGERPRINT = "demurFinding/v1"
+
+
+def as_sarif(
+    findings: Iterable[Finding],
+    *,
+    registry: Registry,
+    suppressed: Iterable[tuple[Finding, str]] = (),
+    artifact: str | None = None,
+) -> dict[str, Any]:
+    """Return the findings as a SARIF log of one run.
+
+    A finding's file is in its evidence; `artifact` names the text of those that have none.
+    `suppressed` holds what its source allows, each with the reason given there.
+    """
+    kept = [(finding, None) for finding in findings]
+    rows: list[tuple[Finding, str | None]] = [*kept, *suppressed]
+    log: dict[str, Any] = json.loads(registry_log(registry))
+    described = {taxon["id"]: taxon for taxon in log["runs"][0]["taxonomies"][0]["taxa"]}
+    codes = sorted({finding.code for finding, _ in rows})
+    driver = {"name": "demur guard", "rules": [_rule(code, described[code]) for code in codes]}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, codes, reason, artifact) for finding, reason in rows],
+    }
+    return {"$schema": log["$schema"], "version": log["version"], "runs": [run]}
+
+
+def _rule(code: str, taxon: Mapping[str, Any]) -> dict[str, Any]:
+    # Relationships lead into taxonomies that this log does not carry.
+    kept = {key: value for key, value in taxon.items() if key != "relationships"}
+    return {**kept, "id": code}
+
+
+def _result(
+    finding: Finding, codes: Sequence[str], reason: str | None, artifact: str | None
+) -> dict[str, Any]:
+    evidence = finding.evidence
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": codes.index(finding.code),
+        "level": _LEVELS[finding.action],
+        "message": {"text": finding.detail or finding.code},
+        "properties": {
+            "action": str(finding.action),
+            "surface": str(finding.surface),
+            **{key: evidence[key] for key in ("rule", "via") if key in evidence},
+        },
+    }
+    location = _location(finding, artifact)
+    if location:
+        result["locations"] = [{"physicalLocation": location}]
+    if "fingerprint" in evidence:
+        result["partialFingerprints"] = {_FINGERPRINT: evidence["fingerprint"]}
+    if reason is not None:
+        result["suppressions"] = [{"kind": "inSource", "justification": reason}]
+    return result
+
+
+def _location(finding: Finding, artifact: str | None) -> dict[str, Any]:
+    file = finding.evidence.get("file", artifact)
+    if file is None:
+        return {}
+    uri = quote(str(file).encode("utf-8", "surrogateescape"))
+    return {"artifactLocation": {"uri": uri}, "region": _region(finding)}
+
+
+def _region(finding: Finding) -> dict[str, int]:
+    region: dict[str, int] = {}
+    if "line" in finding.evidence:
+        region |= {
+            "startLine": finding.evidence["line"],
+            "startColumn": finding.evidence.get("column", 1),
+        }
+    if finding.span is not None:
+        length = finding.span.end - finding.span.start
+        region |= {"charOffset": finding.span.start, "charLength": length}
+    return region or {"startLine": 1}

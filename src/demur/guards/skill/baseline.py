@@ -1,0 +1,68 @@
+"""A baseline: what was seen and accepted before, so that a report shows what is new.
+
+It stands outside the skill and belongs to whoever trusts it. A finding is known by its
+file, rule and the lines it stands on, not by their number: it survives lines that are added
+elsewhere, and no longer counts once its own lines change.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from demur.errors import InputError
+from demur.model.finding import Finding
+
+__all__ = ["SCHEMA_VERSION", "fingerprint", "read_baseline", "write_baseline"]
+
+SCHEMA_VERSION = "skill_baseline.v1"
+_LENGTH = 32
+
+
+def fingerprint(path: str, rule: str, code: str, lines: str, number: int) -> str:
+    """Return what a finding is known by; `number` tells apart those that are alike."""
+    # INVARIANT: a fingerprint does not depend on the number of a line.
+    text = "\0".join((path, rule, code, " ".join(lines.split()), str(number)))
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
+
+
+def write_baseline(findings: Iterable[Finding]) -> str:
+    """Return the baseline that accepts all `findings`, as text for a file."""
+    rows = [
+        {
+            "fingerprint": finding.evidence["fingerprint"],
+            "code": finding.code,
+            "rule": finding.evidence["rule"],
+            "file": finding.evidence["file"],
+            "detail": finding.detail,
+        }
+        for finding in findings
+    ]
+    rows.sort(key=lambda row: (row["file"], row["rule"], row["fingerprint"]))
+    head: Mapping[str, Any] = {"schema_version": SCHEMA_VERSION, "findings": rows}
+    return json.dumps(head, indent=2, ensure_ascii=False) + "\n"
+
+
+def read_baseline(text: str) -> frozenset[str]:
+    """Return the fingerprints that a baseline accepts.
+
+    Raises:
+        InputError: It is no baseline.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError("the baseline is not JSON", help=_HELP) from error
+    if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION:
+        raise InputError(f"the baseline does not say `{SCHEMA_VERSION}`", help=_HELP)
+    rows = data.get("findings")
+    if not isinstance(rows, list):
+        raise InputError("the baseline has no list of findings", help=_HELP)
+    marks = [row.get("fingerprint") if isinstance(row, dict) else None for row in rows]
+    known = frozenset(mark for mark in marks if isinstance(mark, str))
+    if not all(isinstance(mark, str) for mark in marks):
+        raise InputError("a finding in the baseline has no fingerprint", help=_HELP)
+    return known
+
+
+_HELP = "`--write-baseline` makes one"

@@ -1,0 +1,35 @@
+"""All rules that code decides by, and words for those from elsewhere.
+
+Rules for the words of Markdown stand in `rules/skill.yaml`; those for shell commands belong to
+the surface `code_execution`. A report can explain both by their codes.
+"""
+
+from collections.abc import Mapping
+
+from demur.codes.reason_code import ReasonCode as Code
+from demur.guards.skill.file_rules import FILE_RULES
+from demur.guards.skill.python_rules import PYTHON_RULES
+from demur.guards.skill.rule import BY_HAND, REMOVE, Rule
+from demur.model.finding import Action
+
+__all__ = ["RULES", "rule_of"]
+
+_READ = "read what it does, or have it done by plain code"
+RULES: Mapping[str, Rule] = {rule.id: rule for rule in (*PYTHON_RULES, *FILE_RULES)}
+_WHY: Mapping[str, tuple[str, str]] = {
+    Code.RCE_RISK: ("code that nobody has read would run", _READ),
+    Code.OBFUSCATED_CODE: ("code that hides what it does cannot be judged", _READ),
+    Code.EXFILTRATION_RISK: ("private data would leave this machine", REMOVE),
+    Code.DESTRUCTIVE_ACTION: ("data would be lost for good", "limit it to the skill's own files"),
+    Code.PRIVILEGE_ESCALATION: ("it takes rights that the agent does not hold", BY_HAND),
+    Code.SKILL_INJECTION: ("an agent would follow it against its user", REMOVE),
+    Code.SECRET_LEAK: ("whoever has the skill has the credential", "revoke it, and remove it"),
+}
+
+
+def rule_of(rule_id: str, code: str, action: Action) -> Rule:
+    """Return the rule of this id, or for one from elsewhere what its code says about it."""
+    if rule_id in RULES:
+        return RULES[rule_id]
+    why, fix = _WHY.get(code, ("the code's own page says why", BY_HAND))
+    return Rule(rule_id, Code(code), action, why, fix)

@@ -1,0 +1,101 @@
+"""Which reader a file goes to, by its name and its first bytes."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+
+from demur.guards.code_execution.event import Language
+from demur.guards.skill.bundle import SkillConfig
+from demur.guards.skill.credential import see_credentials
+from demur.guards.skill.document import Document
+from demur.guards.skill.manifest_file import scan_manifest, scan_requirements
+from demur.guards.skill.markdown_file import scan_markdown
+from demur.guards.skill.obfuscation import see_strange_characters
+from demur.guards.skill.other_file import is_binary, see_bytecode, see_other
+from demur.guards.skill.python_file import scan_python, see_codec
+from demur.guards.skill.python_install import see_path_file
+from demur.guards.skill.python_secret import drop_hosts
+from demur.guards.skill.shell_file import scan_shell
+from demur.guards.skill.sighting import Sighting
+
+__all__ = ["scan_file"]
+
+# Stubs (`.pyi`) are never run.
+_PYTHON = frozenset({".py", ".pyw"})
+_SHELL = frozenset({".bash", ".command", ".ksh", ".sh", ".zsh"})
+_OTHER_SHELLS: Mapping[str, Language] = {
+    ".bat": Language.CMD,
+    ".cmd": Language.CMD,
+    ".ps1": Language.POWERSHELL,
+    ".psm1": Language.POWERSHELL,
+}
+_PROSE = frozenset({".markdown", ".md", ".mdc", ".mdx", ".prompt", ".txt", ".rst"})
+_MANIFESTS = re.compile(
+    r"(?:\.?mcp|skill|plugin|manifest|package|settings(?:\.local)?|hooks|marketplace|tools?"
+    r"|claude_desktop_config|gemini-extension)\.(?:json|jsonc|ya?ml|toml)|pyproject\.toml",
+    re.IGNORECASE,
+)
+_REQUIREMENTS = re.compile(r"(?:.*[-_.])?requirements(?:[-_.].*)?\.(?:txt|in)", re.IGNORECASE)
+_LONGEST = 3_000_000
+_SHEBANG = re.compile(rb"#![^\n]*\b(?:(ba|z|k|da)?sh|(python[\d.]*))\b")
+
+
+def scan_file(
+    document: Document, data: bytes, files: Mapping[str, bytes], config: SkillConfig
+) -> Iterator[Sighting]:
+    """Yield what one file holds, read as the kind of file that it is."""
+    yield from see_bytecode(document.path, data, files)
+    kind = _kind(document.path, data)
+    if not is_binary(data):
+        yield from see_credentials(document.text)
+    if kind is None:
+        yield from see_other(document.path, data)
+        return
+    if len(document.text) > _LONGEST:
+        yield Sighting("UNPARSED", _LONGEST, _LONGEST, "too long to be read to its end")
+        document = Document(document.path, document.text[:_LONGEST])
+    yield from _scan(kind, document, data, config)
+
+
+def _kind(path: str, data: bytes) -> str | None:
+    """Return which reader takes the file, or None if none does."""
+    place = PurePosixPath(path)
+    suffix = place.suffix.lower()
+    named = {**dict.fromkeys(_PYTHON, "python"), **dict.fromkeys(_SHELL, "shell")}
+    named |= {**dict.fromkeys(_OTHER_SHELLS, "other shell"), **dict.fromkeys(_PROSE, "prose")}
+    named[".pth"] = "path"
+    if _REQUIREMENTS.fullmatch(place.name):
+        return "requirements"
+    if suffix in named:
+        return named[suffix]
+    if _MANIFESTS.fullmatch(place.name):
+        return "manifest"
+    if is_binary(data):
+        return None
+    if found := _SHEBANG.match(data):
+        return "python" if found[2] else "shell"
+    return None
+
+
+def _scan(kind: str, document: Document, data: bytes, config: SkillConfig) -> Iterator[Sighting]:
+    text = document.text
+    yield from see_strange_characters(text, code=kind not in {"prose", "manifest", "requirements"})
+    yield from drop_hosts(text, config)
+    match kind:
+        case "python":
+            yield from see_codec(data)
+            yield from scan_python(document, config)
+        case "shell":
+            yield from scan_shell(text)
+        case "other shell":
+            suffix = PurePosixPath(document.path).suffix.lower()
+            yield from scan_shell(text, _OTHER_SHELLS[suffix])
+        case "prose":
+            yield from scan_markdown(document, config)
+        case "manifest":
+            yield from scan_manifest(document, config)
+        case "requirements":
+            yield from scan_requirements(document, config)
+        case _:
+            yield from see_path_file(document)
+            yield from scan_python(document, config, snippet=True)

@@ -1,0 +1,71 @@
+"""A file as text that knows its lines, so that every sighting has a line and a column."""
+
+import re
+from bisect import bisect_right
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+__all__ = ["Document", "Place", "decode"]
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Place(NamedTuple):
+    """A line and a column, both from 1."""
+
+    line: int
+    column: int
+
+
+class Document:
+    """The text of one file. Offsets count characters; lines end as Python's do."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        self._known: dict[int, list[int] | None] = {}
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The offset at which each line begins."""
+        return [0, *(found.end() for found in _LINE_END.finditer(self.text))]
+
+    def place(self, offset: int) -> Place:
+        """Return the line and column of an offset."""
+        line = bisect_right(self.starts, offset)
+        return Place(line, offset - self.starts[line - 1] + 1)
+
+    def line(self, number: int) -> str:
+        """Return a line with its end; the empty text if there is none of that number."""
+        if not 1 <= number <= len(self.starts):
+            return ""
+        end = self.starts[number] if number < len(self.starts) else len(self.text)
+        return self.text[self.starts[number - 1] : end]
+
+    def offset(self, number: int, column: int) -> int:
+        """Return the offset of a column of a line, counted in UTF-8 bytes as syntax trees do."""
+        widths = self._widths(number)
+        if widths is not None:
+            column = bisect_right(widths, column) - 1
+        start = self.starts[min(max(number, 1), len(self.starts)) - 1]
+        return min(start + column, len(self.text))
+
+    def _widths(self, number: int) -> list[int] | None:
+        """Return how many bytes come before each character of a line; None if one each."""
+        if number not in self._known:
+            line = self.line(number)
+            sizes = (len(letter.encode("utf-8", "surrogatepass")) for letter in line)
+            self._known[number] = None if line.isascii() else [0, *accumulate(sizes)]
+        return self._known[number]
+
+
+def decode(data: bytes) -> str:
+    """Return the text that spans count in: UTF-8 without its mark, broken bytes replaced.
+
+    Two-byte forms count where the file begins with their mark, as scripts of Windows do.
+    """
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace").encode("utf-8", "replace").decode("utf-8")
+    return data.decode("utf-8", "replace").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")

@@ -1,0 +1,164 @@
+"""The rules for texts, manifests and files that are not read, and for comments that allow."""
+
+from demur.codes.reason_code import ReasonCode as Code
+from demur.guards.skill.rule import BY_HAND, REMOVE, Rule
+from demur.model.finding import Action
+
+__all__ = ["FILE_RULES"]
+
+FILE_RULES = (
+    Rule(
+        "HOST_DROP",
+        Code.EXFILTRATION_RISK,
+        Action.ESCALATE,
+        "the host takes data from anyone and shows it to whoever made the address",
+        "name the service that is meant, or allow it by --allow-host",
+    ),
+    Rule(
+        "UNPARSED",
+        Code.GUARDRAIL_PARTIAL,
+        Action.ESCALATE,
+        "what cannot be parsed was not judged; another version may well run it",
+        BY_HAND,
+    ),
+    Rule(
+        "TEXT_BIDI",
+        Code.OBFUSCATED_CODE,
+        Action.BLOCK,
+        "the text is shown in another order than it is run or read in",
+        "remove the control characters",
+    ),
+    Rule(
+        "TEXT_INVISIBLE",
+        Code.OBFUSCATED_CODE,
+        Action.ESCALATE,
+        "characters that nobody sees can carry a message or split a word",
+        "remove them",
+    ),
+    Rule(
+        "TEXT_LOOKALIKE",
+        Code.OBFUSCATED_CODE,
+        Action.BLOCK,
+        "the name looks like another one, or becomes another one when it is read",
+        "write the name in one alphabet",
+    ),
+    Rule(
+        "HIDDEN_ORDER",
+        Code.SKILL_INJECTION,
+        Action.BLOCK,
+        "an agent reads it as an order, and a person does not see it",
+        REMOVE,
+    ),
+    Rule(
+        "HIDDEN_TEXT",
+        Code.SKILL_INJECTION,
+        Action.ESCALATE,
+        "an agent reads it, and a person does not see it",
+        "show the text, or remove it",
+    ),
+    Rule(
+        "RUNS_ON_LOAD",
+        Code.RCE_RISK,
+        Action.WARN,
+        "the command runs when the file is loaded, before anybody agrees",
+        "let the agent run it as a tool call, where it is asked about",
+    ),
+    Rule(
+        "BROAD_PERMISSION",
+        Code.PRIVILEGE_ESCALATION,
+        Action.ESCALATE,
+        "the skill could do all that the agent can, without being asked",
+        "name the tools, paths and hosts that it needs",
+    ),
+    Rule(
+        "INSTALL_SCRIPT",
+        Code.RCE_RISK,
+        Action.ESCALATE,
+        "it runs while the package is installed, before anybody uses it",
+        "install without scripts, or read what they do",
+    ),
+    Rule(
+        "BUILD_HOOK",
+        Code.RCE_RISK,
+        Action.ESCALATE,
+        "code of the folder itself runs while it is built",
+        "use a published build backend, or read the hook",
+    ),
+    Rule(
+        "RUNS_BY_ITSELF",
+        Code.RCE_RISK,
+        Action.WARN,
+        "the host starts it without being told to, each time",
+        "check the command, and what it starts",
+    ),
+    Rule(
+        "UNPINNED_SOURCE",
+        Code.RCE_RISK,
+        Action.WARN,
+        "tomorrow the same words may fetch other code",
+        "pin a version, or a commit",
+    ),
+    Rule(
+        "PLAIN_SOURCE",
+        Code.RCE_RISK,
+        Action.ESCALATE,
+        "over plain HTTP anybody on the way decides what arrives",
+        "use https",
+    ),
+    Rule(
+        "CREDENTIAL",
+        Code.SECRET_LEAK,
+        Action.ESCALATE,
+        "whoever has the skill has the credential",
+        "revoke it, remove it, and read it from the environment",
+    ),
+    Rule(
+        "FILE_OMITTED",
+        Code.GUARDRAIL_PARTIAL,
+        Action.ESCALATE,
+        "a file that was not read was not judged",
+        BY_HAND,
+    ),
+    Rule(
+        "FILE_BINARY",
+        Code.GUARDRAIL_PARTIAL,
+        Action.WARN,
+        "compiled or packed content cannot be read, so it was not judged",
+        "ship sources, or check where the file comes from",
+    ),
+    Rule(
+        "FILE_BYTECODE",
+        Code.OBFUSCATED_CODE,
+        Action.ESCALATE,
+        "Python can run it in place of the source, or without any",
+        "delete it; Python makes it again from the source",
+    ),
+    Rule(
+        "FILE_LANGUAGE",
+        Code.GUARDRAIL_PARTIAL,
+        Action.WARN,
+        "programs in this language are not read, so it was not judged",
+        BY_HAND,
+    ),
+    Rule(
+        "ALLOW_NO_REASON",
+        Code.POLICY_VIOLATION,
+        Action.WARN,
+        "an exception that gives no reason cannot be reviewed, so it allows nothing",
+        "add ` -- ` and the reason",
+    ),
+    Rule(
+        "ALLOW_UNKNOWN",
+        Code.POLICY_VIOLATION,
+        Action.WARN,
+        "the comment allows nothing, because nothing has this name",
+        "name the code or the rule that the report shows",
+    ),
+    Rule(
+        "ALLOW_BLOCK",
+        Code.POLICY_VIOLATION,
+        Action.WARN,
+        "a skill cannot lift a block from itself",
+        "if you trust it, keep it in a baseline file outside the folder",
+    ),
+)

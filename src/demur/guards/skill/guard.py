@@ -1,0 +1,174 @@
+"""Scan a skill or plugin folder before it is trusted.
+
+Codes: RISKY_IMPORT, RCE_RISK, OBFUSCATED_CODE, SKILL_INJECTION; for what its commands and code
+would do also EXFILTRATION_RISK, DESTRUCTIVE_ACTION, PRIVILEGE_ESCALATION, SECRET_LEAK; for what
+could not be judged GUARDRAIL_PARTIAL; for a comment that allows nothing POLICY_VIOLATION.
+
+Limits: Python, shell, PowerShell, Markdown and manifests are read; other languages and compiled
+files are named as not judged. Values are followed by name within one Python file, so data that
+takes a detour through another file, a database or `setattr` is lost. Nothing is run.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from demur.codes.reason_code import ReasonCode
+from demur.guards.skill.baseline import fingerprint
+from demur.guards.skill.bundle import SURFACE, Skill, SkillConfig
+from demur.guards.skill.catalogue import RULES
+from demur.guards.skill.content import scan_file
+from demur.guards.skill.document import Document, decode
+from demur.guards.skill.sighting import Sighting
+from demur.guards.skill.suppression import Allowance, allowances, misuses
+from demur.model.finding import Action, Finding, Span
+
+__all__ = ["CODES", "SURFACE", "Inspection", "Suppressed", "check", "inspect"]
+
+CODES = (
+    ReasonCode.RISKY_IMPORT,
+    ReasonCode.RCE_RISK,
+    ReasonCode.OBFUSCATED_CODE,
+    ReasonCode.SKILL_INJECTION,
+    ReasonCode.EXFILTRATION_RISK,
+    ReasonCode.DESTRUCTIVE_ACTION,
+    ReasonCode.PRIVILEGE_ESCALATION,
+    ReasonCode.SECRET_LEAK,
+    ReasonCode.GUARDRAIL_PARTIAL,
+    ReasonCode.POLICY_VIOLATION,
+)
+_LONGEST_DETAIL = 120
+_AROUND = 500
+_LONGEST_LINES = 10_000
+# So much of a secret is told from other text; a longer part of it may have been cut off.
+_TELLING = 6
+
+
+class Suppressed(NamedTuple):
+    """A finding that a comment in the skill allows, and the reason it gives."""
+
+    finding: Finding
+    reason: str
+
+
+class Inspection(NamedTuple):
+    """What was seen in a skill, and what its own comments allow."""
+
+    findings: tuple[Finding, ...]
+    suppressed: tuple[Suppressed, ...]
+
+
+def check(event: Skill, config: SkillConfig) -> Iterator[Finding]:
+    """Yield a finding for each thing in the skill that speaks against trusting it, by file."""
+    yield from inspect(event, config).findings
+
+
+def inspect(event: Skill, config: SkillConfig) -> Inspection:
+    """Return the findings by file and place, and apart from them what comments allow."""
+    findings: list[Finding] = []
+    suppressed: list[Suppressed] = []
+    for path in sorted({*event.files, *event.omitted}):
+        file = _File(path, event, config)
+        for finding, reason in file.judged():
+            if reason is None:
+                findings.append(finding)
+            else:
+                suppressed.append(Suppressed(finding, reason))
+    return Inspection(tuple(findings), tuple(suppressed))
+
+
+class _File:
+    """One file of the skill, on its way from sightings to findings."""
+
+    def __init__(self, path: str, event: Skill, config: SkillConfig) -> None:
+        self._path = path
+        self._event = event
+        self._config = config
+        self._document = Document(path, decode(event.files.get(path, b"")))
+        self._secrets: list[str] = []
+        self._alike: Counter[tuple[str, ...]] = Counter()
+
+    def judged(self) -> Iterator[tuple[Finding, str | None]]:
+        """Yield each finding, with the reason if a comment allows it."""
+        comments = allowances(self._document)
+        refused: set[Allowance] = set()
+        for seen in self._sightings(comments):
+            finding = self._finding(seen)
+            line = finding.evidence["line"]
+            allowed = [
+                one
+                for one in comments
+                if one.line == line and one.covers(finding.evidence["rule"], finding.code)
+            ]
+            # INVARIANT: a comment in a skill never lifts a block.
+            if allowed and finding.action is not Action.BLOCK and self._config.trust_comments:
+                yield finding, allowed[0].reason
+            else:
+                yield finding, None
+                if finding.action is Action.BLOCK:
+                    refused.update(allowed)
+        for one in sorted(refused):
+            detail = "a comment in the skill that would lift a block"
+            yield self._finding(Sighting("ALLOW_BLOCK", one.start, one.end, detail)), None
+
+    def _sightings(self, comments: list[Allowance]) -> list[Sighting]:
+        if self._path in self._event.omitted:
+            why = self._event.omitted[self._path]
+            return [Sighting("FILE_OMITTED", 0, 0, f"not read: {why}")]
+        data = self._event.files[self._path]
+        seen = list(scan_file(self._document, data, self._event.files, self._config))
+        text = self._document.text
+        self._secrets = [text[one.start : one.end] for one in seen if one.rule == "CREDENTIAL"]
+        seen += misuses(comments, CODES)
+        return sorted(_distinct(seen), key=lambda one: (one.start, one.end, one.rule, one.detail))
+
+    def _finding(self, seen: Sighting) -> Finding:
+        rule = RULES.get(seen.rule)
+        code = seen.code or (rule.code if rule else ReasonCode.POLICY_VIOLATION)
+        action = self._config.actions.get(seen.rule) or seen.action
+        size = len(self._document.text)
+        start, end = min(seen.start, size), min(seen.end, size)
+        line, column = self._document.place(start)
+        lines = self._lines(start, end)
+        key = (seen.rule, code, " ".join(lines.split()))
+        self._alike[key] += 1
+        mark = fingerprint(self._path, seen.rule, code, lines, self._alike[key])
+        place = {"file": self._path, "line": line, "column": column, "rule": seen.rule}
+        return Finding(
+            code=code,
+            surface=SURFACE,
+            span=Span(start=start, end=max(start, end)),
+            detail=self._clean(seen.detail)[:_LONGEST_DETAIL],
+            evidence={**self._evidence(seen), **place, "fingerprint": mark},
+            action=action or (rule.action if rule else Action.ESCALATE),
+        )
+
+    def _lines(self, start: int, end: int) -> str:
+        """Return the lines that a finding stands on, or of very long ones the part around it."""
+        document = self._document
+        first, last = document.place(start).line, document.place(max(start, end - 1)).line
+        begin = max(document.starts[first - 1], start - _AROUND)
+        after = document.starts[last] if last < len(document.starts) else len(document.text)
+        return document.text[begin : min(after, end + _AROUND)][:_LONGEST_LINES]
+
+    def _evidence(self, seen: Sighting) -> dict[str, Any]:
+        return {
+            key: self._clean(value) if isinstance(value, str) else value
+            for key, value in seen.evidence.items()
+        }
+
+    def _clean(self, text: str) -> str:
+        """Return `text` without what no record may hold: a secret, or half a character."""
+        for secret in self._secrets:
+            text = text.partition(secret[:_TELLING])[0]
+        return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _distinct(sightings: list[Sighting]) -> Iterator[Sighting]:
+    """Yield one sighting for each rule and place."""
+    seen: set[tuple[str, int, int]] = set()
+    for one in sightings:
+        key = (one.rule, one.start, one.end)
+        if key not in seen:
+            seen.add(key)
+            yield one

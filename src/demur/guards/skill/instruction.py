@@ -1,0 +1,23 @@
+"""Orders to an agent in the words of a text, by the rules of `rules/skill.yaml`."""
+
+from collections.abc import Iterator
+
+from demur.errors import InputError
+from demur.guards.rules import builtin_rules
+from demur.guards.skill.bundle import SURFACE
+from demur.guards.skill.sighting import Sighting
+from demur.guards.text import PLAIN, scan
+
+__all__ = ["see_instructions"]
+
+
+def see_instructions(text: str) -> Iterator[Sighting]:
+    """Yield what in `text` tries to take over the agent that reads it."""
+    try:
+        hits = scan(text, builtin_rules(SURFACE))
+    except InputError as error:
+        yield Sighting("UNPARSED", 0, 0, error.problem[:100])
+        return
+    for rule, start, end, via in hits:
+        evidence = {} if via == PLAIN else {"via": via}
+        yield Sighting(rule.id, start, end, rule.description, evidence, rule.code, rule.action)

@@ -1,0 +1,158 @@
+"""What the names of one Python file stand for: through imports, aliases and roundabout calls.
+
+`path` answers with a dotted name such as `os.system`, whichever way the file takes to
+it; builtins come without a module. It follows what is written, and runs nothing.
+"""
+
+import ast
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from demur.guards.skill.calls import CARRIERS
+from demur.guards.skill.constants import Folded, Folder
+
+__all__ = ["Names", "read_names"]
+
+_BUILTINS = CARRIERS | frozenset(
+    {
+        "__builtins__",
+        "__import__",
+        "bytearray",
+        "bytes",
+        "chr",
+        "compile",
+        "eval",
+        "exec",
+        "getattr",
+        "globals",
+        "input",
+        "locals",
+        "open",
+        "setattr",
+        "vars",
+    }
+)
+_IMPORTERS = frozenset({"__import__", "importlib.import_module", "importlib.__import__"})
+_NAMESPACES = frozenset({"vars", "globals", "locals"})
+_DEEPEST = 40
+
+
+class Names(NamedTuple):
+    """The names of one file: what they were imported as, and those that hold one constant."""
+
+    known: Mapping[str, str]
+    own: frozenset[str]
+    folder: Folder
+
+    def path(self, node: ast.expr, depth: int = 0) -> str | None:
+        """Return the dotted name that `node` stands for, or None if the file does not say."""
+        if depth > _DEEPEST:
+            return None
+        match node:
+            case ast.Name(id=name):
+                return self._name(name)
+            case ast.Attribute(value=base, attr=attribute):
+                return _member(self.path(base, depth + 1), attribute)
+            case ast.Call():
+                return self._call(node, depth)
+            case ast.Subscript(value=base, slice=key):
+                return self._item(base, key, depth)
+            case _:
+                return None
+
+    def fold(self, node: ast.expr | None) -> Folded | None:
+        """Return the constant that `node` comes to, or None if it is settled only at run time."""
+        return None if node is None else self.folder.fold(node)
+
+    def hides(self, node: ast.expr) -> bool:
+        """Return whether the way to what `node` stands for was disguised."""
+        match node:
+            case ast.Attribute(value=base):
+                return self.hides(base)
+            case ast.Call(args=[first, *rest]):
+                key = self.fold(rest[0] if rest else first)
+                return bool(key and key.hidden) or self.hides(first)
+            case ast.Subscript(slice=key):
+                folded = self.fold(key)
+                return bool(folded and folded.hidden)
+            case _:
+                return False
+
+    def _name(self, name: str) -> str | None:
+        if name in self.known:
+            return self.known[name]
+        return name if name in _BUILTINS and name not in self.own else None
+
+    def _call(self, node: ast.Call, depth: int) -> str | None:
+        path = self.path(node.func, depth + 1)
+        if path in _IMPORTERS and node.args:
+            return self._text(node.args[0])
+        if path == "getattr" and len(node.args) > 1:
+            return _member(self.path(node.args[0], depth + 1), self._text(node.args[1]))
+        if path in _NAMESPACES:
+            # The names of a module, as a mapping.
+            module = self.path(node.args[0], depth + 1) if node.args else None
+            return _member(module, "__dict__") if node.args else "__builtins__"
+        return None
+
+    def _item(self, base: ast.expr, key: ast.expr, depth: int) -> str | None:
+        path, text = self.path(base, depth + 1), self._text(key)
+        if path == "sys.modules":
+            return text
+        if path is not None and path.endswith(".__dict__"):
+            return _member(path.removesuffix(".__dict__"), text)
+        if path in {"__builtins__", "builtins"}:
+            return _member(path, text)
+        return None
+
+    def _text(self, node: ast.expr) -> str | None:
+        folded = self.fold(node)
+        return folded.value if folded and isinstance(folded.value, str) else None
+
+
+def read_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> Names:
+    """Return the names of a file, from its tree and all nodes of it."""
+    known: dict[str, str] = {}
+    assigned: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        known.update(_imported(node))
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                assigned.setdefault(name, []).append(value)
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                for target, value in zip(targets, values, strict=False):
+                    if isinstance(target, ast.Name):
+                        assigned.setdefault(target.id, []).append(value)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                # Two values: it is no constant.
+                assigned.setdefault(name, []).extend((value, value))
+            case _:
+                pass
+    once = {name: values[0] for name, values in assigned.items() if len(values) == 1}
+    own = frozenset(part.name for part in tree.body if isinstance(part, ast.FunctionDef))
+    names = Names(known, own, Folder(once))
+    for name, value in once.items():
+        if name not in known and (path := names.path(value)):
+            known[name] = path
+    return names
+
+
+def _imported(node: ast.AST) -> dict[str, str]:
+    match node:
+        case ast.Import(names=aliases):
+            return {
+                alias.asname or alias.name.partition(".")[0]: alias.name
+                if alias.asname
+                else alias.name.partition(".")[0]
+                for alias in aliases
+            }
+        case ast.ImportFrom(module=str(module), names=aliases, level=0):
+            return {alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases}
+        case _:
+            return {}
+
+
+def _member(base: str | None, name: str | None) -> str | None:
+    if base is None or name is None:
+        return None
+    return name if base in {"builtins", "__builtins__"} else f"{base}.{name}"

@@ -1,0 +1,81 @@
+"""Parse Python of any version as far as it goes.
+
+A file that this Python cannot parse may run well under another one. So what fails is
+reported, and the statements around it are parsed one by one and judged all the same.
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+__all__ = ["Parsed", "Trouble", "parse"]
+
+# A line at the margin that starts a statement; those that go on with one do not count.
+_STATEMENT = re.compile(r"^(?!(?:else|elif|except|finally|case)\b)[A-Za-z_@]", re.MULTILINE)
+_DECORATED = re.compile(r"(?:@[^\n]*\n)+\Z")
+_FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
+_MOST_PARTS = 5000
+
+
+class Trouble(NamedTuple):
+    """Where parsing failed, counted as syntax trees count, and why."""
+
+    line: int
+    column: int
+    problem: str
+
+
+class Parsed(NamedTuple):
+    """What could be parsed, and the first thing that could not."""
+
+    tree: ast.Module
+    trouble: Trouble | None
+
+
+def parse(text: str) -> Parsed:
+    """Return the tree of `text`, or of those of its statements that can be parsed."""
+    try:
+        return Parsed(_tree(text), None)
+    except _FAILURES as error:
+        return Parsed(_piecewise(text), _trouble(error))
+
+
+def _tree(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        # A file's own dubious escapes are its author's concern, not ours.
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+def _trouble(error: BaseException) -> Trouble:
+    if isinstance(error, SyntaxError):
+        return Trouble(max(error.lineno or 1, 1), max((error.offset or 1) - 1, 0), error.msg)
+    deep = isinstance(error, RecursionError | MemoryError)
+    return Trouble(1, 0, "nested too deep" if deep else str(error))
+
+
+def _piecewise(text: str) -> ast.Module:
+    plain = text.replace("\r\n", " \n").replace("\r", "\n").replace("\0", " ")
+    body: list[ast.stmt] = []
+    for start, part in _parts(plain):
+        try:
+            tree = _tree(part)
+        except _FAILURES:
+            continue
+        ast.increment_lineno(tree, plain.count("\n", 0, start))
+        body += tree.body
+    return ast.Module(body=body, type_ignores=[])
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the statements at the margin, each with its decorators."""
+    starts = [found.start() for found in _STATEMENT.finditer(text)][:_MOST_PARTS]
+    kept: list[int] = []
+    for start in starts:
+        if not (kept and _DECORATED.fullmatch(text, kept[-1], start)):
+            kept.append(start)
+    for start, end in pairwise([*kept, len(text)]):
+        yield start, text[start:end]

@@ -1,0 +1,212 @@
+"""Programs that a Python file starts: which command, made of what, and through which shell."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+
+from demur.guards.skill.calls import PROCESSES, SHELLS, is_network
+from demur.guards.skill.flow import Origin
+from demur.guards.skill.python_source import PythonSource
+from demur.guards.skill.sighting import Sighting
+from demur.model.finding import Action
+
+__all__ = ["command_text", "see_downloads", "see_processes", "see_reverse_shells"]
+
+_RUNNERS = PROCESSES | {"exec", "runpy.run_path", "os.startfile", "importlib.import_module"}
+# The word behind one of these is a program itself.
+_INLINE = frozenset({"-c", "-e", "/c", "-Command", "-EncodedCommand", "-enc"})
+_INTERPRETER = re.compile(
+    r"(?:/\S*/)?(?:python[\d.]*|bash|sh|zsh|node|perl|ruby|powershell|pwsh|chmod)\b"
+)
+_WRITERS = frozenset({"write", "write_bytes", "write_text"})
+
+
+def see_processes(source: PythonSource) -> Iterator[Sighting]:
+    """Yield commands that come from elsewhere or are put together for a shell."""
+    started = False
+    for call, path in source.calls:
+        if path not in PROCESSES or not call.args:
+            continue
+        yield from _command(source, call, path)
+        if path.startswith("os.") and not started and not source.config.allows_import("os"):
+            # Modules that can do nothing else are seen where they are imported.
+            started = True
+            detail = f"starts a program: `{source.quote(call)}`"
+            yield source.see("PY_PROCESS_START", call, detail)
+
+
+def command_text(source: PythonSource, call: ast.Call) -> str | None:
+    """Return the command line that a call would run, or None if it is settled at run time."""
+    folded = source.names.fold(call.args[0])
+    if folded is None:
+        return None
+    if isinstance(folded.value, list):
+        words = [word for word in folded.value if isinstance(word, str)]
+        return shlex.join(words) if len(words) == len(folded.value) else None
+    return folded.value if isinstance(folded.value, str) else None
+
+
+def _command(source: PythonSource, call: ast.Call, path: str) -> Iterator[Sighting]:
+    first = call.args[0]
+    origin = Origin.PLAIN
+    for part in _programs(first):
+        origin |= source.flow.of(part)
+    quote = source.quote(call)
+    if Origin.REMOTE in origin:
+        yield source.see("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
+    elif Origin.DECODED in origin:
+        yield source.see(
+            "PY_EXEC_DECODED", call, f"runs decoded text: `{quote}`", technique="decoded and run"
+        )
+    elif (
+        _is_mixed(first)
+        and source.names.fold(first) is None
+        and (path in SHELLS or _wants_shell(call))
+    ):
+        yield source.see("PY_SHELL_DYNAMIC", call, f"builds a shell command: `{quote}`")
+
+
+def _programs(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the parts of a command that say what runs; other parts are what it works on."""
+    match node:
+        case ast.List(elts=[first, *rest]) | ast.Tuple(elts=[first, *rest]):
+            yield from _programs(first)
+            for option, value in pairwise([first, *rest]):
+                if isinstance(option, ast.Constant) and option.value in _INLINE:
+                    yield value
+        case ast.JoinedStr(values=[first, *_]) | ast.BinOp(left=first):
+            yield from _programs(first)
+        case ast.FormattedValue(value=value):
+            yield value
+        case _:
+            yield node
+
+
+def _is_mixed(node: ast.expr) -> bool:
+    """Return whether text is put together here, rather than handed on."""
+    match node:
+        case ast.JoinedStr() | ast.BinOp():
+            return True
+        case ast.Call(func=ast.Attribute(attr="format" | "join")):
+            return True
+        case _:
+            return False
+
+
+def _wants_shell(call: ast.Call) -> bool:
+    return any(
+        keyword.arg == "shell"
+        and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
+        for keyword in call.keywords
+    )
+
+
+def see_downloads(source: PythonSource) -> Iterator[Sighting]:
+    """Yield runs of a file that the same source fetched."""
+    if not any(is_network(path) for _, path in source.calls):
+        return
+    fetched = {shape for shape in _fetched(source) if shape}
+    checked = any(path and path.startswith("hashlib.") for _, path in source.calls)
+    for call, path in source.calls:
+        if path in _RUNNERS and fetched.intersection(_started(call)):
+            action = Action.ESCALATE if checked else None
+            yield source.see(
+                "PY_DOWNLOAD_RUN", call, f"runs a file it fetched: `{source.quote(call)}`", action
+            )
+
+
+def _fetched(source: PythonSource) -> Iterator[str]:
+    """Yield the shape of every expression that names a file with downloaded content."""
+    opened = dict(_opened(source))
+    for call, path in source.calls:
+        if path == "urllib.request.urlretrieve" and len(call.args) > 1:
+            yield _shape(call.args[1])
+        match call.func:
+            case ast.Attribute(attr=name, value=base) if name in _WRITERS:
+                if any(Origin.REMOTE in source.flow.of(value) for value in call.args):
+                    yield from (opened.get(_shape(base), ""), _shape(_file(base)))
+            case _:
+                pass
+
+
+def _opened(source: PythonSource) -> Iterator[tuple[str, str]]:
+    """Yield the variable that holds an open file, and the expression that names the file."""
+    for node in source.nodes:
+        match node:
+            case ast.withitem(context_expr=ast.Call() as call, optional_vars=ast.Name() as name):
+                yield _shape(name), _shape(_file(call))
+            case ast.Assign(targets=[ast.Name() as name], value=ast.Call() as call):
+                yield _shape(name), _shape(_file(call))
+            case _:
+                pass
+
+
+def _file(node: ast.expr) -> ast.expr:
+    """Return the expression that names the file which `node` opens, or `node` itself."""
+    match node:
+        case ast.Call(func=ast.Name(id="open" | "Path"), args=[name, *_]):
+            return name
+        case ast.Call(func=ast.Attribute(attr="open", value=base)):
+            return base
+        case _:
+            return node
+
+
+def _started(call: ast.Call) -> Iterator[str]:
+    """Yield the shapes of what a call starts: the program, or the script of an interpreter."""
+    for node in call.args[:1]:
+        yield from map(_shape, _programs(node))
+        parts = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
+        if any(_is_interpreter(part) for part in parts):
+            yield from map(_shape, parts)
+
+
+def _is_interpreter(node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(attr="executable"):
+            return True
+        case ast.Constant(value=str(text)):
+            return _INTERPRETER.match(text) is not None
+        case _:
+            return False
+
+
+def _shape(node: ast.expr) -> str:
+    """Return what makes two names or texts the same; the empty text for anything larger."""
+    match node:
+        case ast.Name(id=name):
+            return f"name {name}"
+        case ast.Attribute(value=ast.Name(id=base), attr=name):
+            return f"name {base}.{name}"
+        case ast.Constant(value=str(value)):
+            return f"text {value.removeprefix('./')}"
+        case _:
+            return ""
+
+
+def see_reverse_shells(source: PythonSource) -> Iterator[Sighting]:
+    """Yield where a connection becomes the standard streams of a process."""
+    for call, path in source.calls:
+        if path == "os.dup2" and _is_stream(call) and Origin.REMOTE in source.flow.of(call.args[0]):
+            yield source.see("PY_REVERSE_SHELL", call, "hands its streams to a connection")
+        elif path in PROCESSES and any(
+            keyword.arg in {"stdin", "stdout"} and Origin.REMOTE in source.flow.of(keyword.value)
+            for keyword in call.keywords
+        ):
+            yield source.see("PY_REVERSE_SHELL", call, "hands a program's streams to a connection")
+
+
+def _is_stream(call: ast.Call) -> bool:
+    """Return whether a call replaces the standard input, output or errors."""
+    match call.args:
+        case [_, ast.Constant(value=0 | 1 | 2), *_]:
+            return True
+        case [_, ast.Call(func=ast.Attribute(attr="fileno", value=ast.Attribute(attr=name))), *_]:
+            return name in {"stdin", "stdout", "stderr"}
+        case [_, ast.Name(), *_]:
+            # `for stream in (0, 1, 2)`
+            return True
+        case _:
+            return False

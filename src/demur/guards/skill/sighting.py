@@ -1,0 +1,27 @@
+"""What a reader of one kind of file saw: a rule of the catalogue, and where."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from demur.model.finding import Action
+
+__all__ = ["Sighting", "milder"]
+
+_MILDER = {Action.BLOCK: Action.ESCALATE, Action.ESCALATE: Action.WARN, Action.WARN: Action.WARN}
+
+
+class Sighting(NamedTuple):
+    """One thing seen in a file. Code and action are the rule's where they are not given."""
+
+    rule: str
+    start: int
+    end: int
+    detail: str
+    evidence: Mapping[str, Any] = {}
+    code: str | None = None
+    action: Action | None = None
+
+
+def milder(action: Action) -> Action:
+    """Return the action one step down; a warning stays one."""
+    return _MILDER[action]
