@@ -62,7 +62,7 @@ tests: $(READY)
 	@echo "== tests" && $(PY) -m pytest --cov --cov-report=term
 
 clean: ## remove the environment and caches
-	@rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
 $(READY): requirements/dev.txt pyproject.toml
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "demur needs Python 3.11 or newer; python3 is " + sys.version.split()[0])'

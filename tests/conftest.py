@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from demur.codes.document import SCHEMA_VERSION, Document, read_document
 from demur.codes.registry import Registry
 
-pytest_plugins = ["postgres_server"]
+pytest_plugins = ["installed_guards", "postgres_server", "redis_server"]
 
 # A loaded machine draws slowly; that says nothing about the code under test.
 settings.register_profile(
@@ -29,6 +30,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # What the shell of a developer sets must not decide what a test sees.
 for name in ("DEMUR_REGISTRY", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
     os.environ.pop(name, None)
+
+# Compiled rules are kept beside the tests, and not in the cache of whoever runs them.
+os.environ["DEMUR_CACHE"] = str(Path(__file__).parents[1] / ".demur_cache")
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ ENUM = "src/demur/codes/reason_code.py"
 PAGES = "docs/reference/codes"
 GENERATORS = (
     "demur.codes.export",
+    "demur.guards.rules_schema",
     "demur.model.schema",
     "demur.policy.schema",
     "demur.cli.reference",

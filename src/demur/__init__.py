@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from demur.gate.config import Config
     from demur.gate.decide import decide
     from demur.gate.gate import Gate
+    from demur.gate.generated import Generated
+    from demur.gate.monitor import GuardrailMonitor
+    from demur.gate.pipeline import GuardStep, Pipeline
+    from demur.gate.rate_guard import RateGuard, open_limiter
+    from demur.gate.safe_generate import asafe_generate, asafe_stream, safe_generate, safe_stream
+    from demur.gate.standard import standard_pipeline
+    from demur.guards.rate_limits import RateLimit
     from demur.memory.settings import MemorySettings
     from demur.model.decision import Decision
     from demur.model.finding import Finding, Span
@@ -57,11 +64,17 @@ __all__ = [
     "Finding",
     "FoundRefusal",
     "Gate",
+    "Generated",
     "Grant",
     "GrantKind",
+    "GuardStep",
+    "GuardrailMonitor",
     "KeyRing",
     "MemorySettings",
     "ParsedRefusal",
+    "Pipeline",
+    "RateGuard",
+    "RateLimit",
     "ReasonCode",
     "Refusal",
     "RefusalClass",
@@ -74,6 +87,8 @@ __all__ = [
     "TrustedKey",
     "Verdict",
     "__version__",
+    "asafe_generate",
+    "asafe_stream",
     "classify",
     "conclude",
     "decide",
@@ -82,11 +97,15 @@ __all__ = [
     "find_refusals",
     "format_refusal",
     "load_policy",
+    "open_limiter",
     "open_store",
     "parse_policy",
     "parse_refusal",
     "resolve",
+    "safe_generate",
+    "safe_stream",
     "sign_grant",
+    "standard_pipeline",
     "why_rejected",
 ]
 
@@ -116,6 +135,18 @@ _HOMES = {
     "demur.gate.config": ("Config",),
     "demur.gate.decide": ("decide",),
     "demur.gate.gate": ("Gate",),
+    "demur.gate.generated": ("Generated",),
+    "demur.gate.monitor": ("GuardrailMonitor",),
+    "demur.gate.pipeline": ("GuardStep", "Pipeline"),
+    "demur.gate.rate_guard": ("RateGuard", "open_limiter"),
+    "demur.gate.safe_generate": (
+        "asafe_generate",
+        "asafe_stream",
+        "safe_generate",
+        "safe_stream",
+    ),
+    "demur.gate.standard": ("standard_pipeline",),
+    "demur.guards.rate_limits": ("RateLimit",),
     "demur.memory.settings": ("MemorySettings",),
     "demur.model.decision": ("Decision",),
     "demur.model.finding": ("Finding", "Span"),

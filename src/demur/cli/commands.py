@@ -17,7 +17,7 @@ STATUSES = "exit: 0 execute, 1 error, 2 usage, 3 refuse, 4 need context, 5 const
 
 
 class Command(NamedTuple):
-    """One command: the words that name it, the module that runs it, and its summary."""
+    """One command: the words that name it, what runs it (`module[:NAME]`), and its summary."""
 
     name: str
     module: str
@@ -59,6 +59,32 @@ COMMANDS = (
         "audit erase", "demur.cli.audit_erase", "erase what is personal in a subject's records"
     ),
     Command("audit retire", "demur.cli.audit_retire", "delete a tenant's oldest records"),
+    Command("guard input", "demur.cli.guard_surface:INPUT", "look at what a user wrote"),
+    Command("guard output", "demur.cli.guard_surface:OUTPUT", "look at what a model answered"),
+    Command("guard tool_call", "demur.cli.guard_surface:TOOL_CALL", "look at a tool call"),
+    Command(
+        "guard tool_loop", "demur.cli.guard_surface:TOOL_LOOP", "look for circles in tool calls"
+    ),
+    Command(
+        "guard tool_result", "demur.cli.guard_surface:TOOL_RESULT", "look at what a tool returned"
+    ),
+    Command(
+        "guard retrieval", "demur.cli.guard_surface:RETRIEVAL", "look at a passage that was found"
+    ),
+    Command(
+        "guard compaction",
+        "demur.cli.guard_surface:COMPACTION",
+        "hold a compacted context against the one before",
+    ),
+    Command(
+        "guard code_execution",
+        "demur.cli.guard_surface:CODE_EXECUTION",
+        "look at a command or code that is about to run",
+    ),
+    Command("guard rate", "demur.cli.guard_surface:RATE", "hold a use against a rate limit"),
+    Command("guard list", "demur.cli.guard_list", "list the guards, built in and installed"),
+    Command("guard rules", "demur.cli.guard_rules", "list text rules, held to their own rows"),
+    Command("guard skill", "demur.cli.guard_skill", "scan a skill's folder before it is trusted"),
     Command("format", "demur.cli.format_line", "write a refusal line"),
     Command("parse", "demur.cli.parse_lines", "read refusals out of lines"),
     Command("classify", "demur.cli.classify", "say class and output for a verdict and its codes"),
@@ -81,6 +107,7 @@ COMMANDS = (
 GROUPS = {
     "audit": "what was decided, provably",
     "codes": "the registry of reason codes",
+    "guard": "what guards see on each surface",
     "policy": "rules that decide",
     "grant": "signed authority that lifts workflow blocks",
 }
@@ -105,7 +132,14 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         child = place.add_parser(leaf, help=command.summary, description=command.summary)
         names = command.name.split()
         if words is None or list(words[: len(names)]) == names:
-            module = cast("CommandModule", import_module(command.module))
+            module = _load(command.module)
             module.configure(child)
             child.set_defaults(run=module.run)
     return parser
+
+
+def _load(place: str) -> CommandModule:
+    """Return the module at a place, or an object in one: `module:NAME`."""
+    name, _, part = place.partition(":")
+    module = import_module(name)
+    return cast("CommandModule", getattr(module, part) if part else module)

@@ -50,6 +50,9 @@ class Limiter(Protocol):
             LimiterUnavailableError: The counts cannot be reached.
         """
 
+    def close(self) -> None:
+        """Let go of what it holds open."""
+
 
 class LocalLimiter:
     """Counts in this process. Safe to share between threads.
@@ -92,6 +95,11 @@ class LocalLimiter:
                     self._keep((key, limit), reckoning.state)
                 self._forget(now)
         return Taken(uses, "process")
+
+    def close(self) -> None:
+        """Forget all counts."""
+        with self._lock:
+            self._kept.clear()
 
     def _keep(self, place: tuple[str, RateLimit], state: RateState) -> None:
         self._kept[place] = state

@@ -101,7 +101,7 @@ class RedisLimiter:
         Raises:
             InputError: It is no address of a Redis.
         """
-        # A connection that the server closed meanwhile is opened again; nothing else is tried twice.
+        # A connection that the server closed is opened again; nothing else is tried twice.
         once_more = Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,))
         try:
             client = redis.Redis.from_url(
@@ -109,9 +109,7 @@ class RedisLimiter:
             )
         except ValueError as error:
             help_text = "like redis://host:6379/0, rediss://… or unix:///path"
-            raise InputError(
-                "not an address of a Redis", where="redis", help=help_text
-            ) from error
+            raise InputError("not an address of a Redis", where="redis", help=help_text) from error
         return cls(client, **settings)
 
     def take(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> Taken:

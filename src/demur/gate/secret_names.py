@@ -53,7 +53,6 @@ _LONGEST_NAME = 64
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 
 
-
 def is_secret(key: str) -> bool:
     """Return whether a key names something that is never stored."""
     known = _known_names.get(key)

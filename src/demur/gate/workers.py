@@ -9,6 +9,7 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -48,11 +49,11 @@ class Workers:
 
     def __init__(self, most: int = 4) -> None:
         self._most = most
-        self._lock = threading.Lock()
         self._begin()
 
     def _begin(self) -> None:
         self._process = os.getpid()
+        self._lock = threading.Lock()
         self._jobs: SimpleQueue[_Job[object]] = SimpleQueue()
         self._threads = 0
         self._idle = 0
@@ -77,7 +78,8 @@ class Workers:
         done = asyncio.Event()
 
         def tell() -> None:
-            if not loop.is_closed():
+            # A call that outlives its loop finds nobody to tell.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done.set)
 
         job = _Job(call, tell)
@@ -89,22 +91,19 @@ class Workers:
         return job.result()
 
     def _put(self, job: "_Job[_T]") -> None:
+        if self._process != os.getpid():
+            # Threads do not survive a fork; the count of them does, and so may a taken lock.
+            self._begin()
         with self._lock:
-            if self._process != os.getpid():
-                # Threads do not survive a fork; the count of them does.
-                self._begin()
             if not self._idle and self._threads < self._most:
                 self._threads += 1
-                jobs = self._jobs
-                threading.Thread(
-                    target=self._work, args=(jobs,), name="demur-guard", daemon=True
-                ).start()
+                threading.Thread(target=self._work, name="demur-guard", daemon=True).start()
             else:
                 self._idle = max(0, self._idle - 1)
             self._jobs.put(job)  # type: ignore[arg-type] # whatever it returns goes to who asked
 
-    def _work(self, jobs: "SimpleQueue[_Job[object]]") -> None:
+    def _work(self) -> None:
         while True:
-            jobs.get().run()
+            self._jobs.get().run()
             with self._lock:
                 self._idle += 1

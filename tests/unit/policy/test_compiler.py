@@ -67,7 +67,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Built:
     seen: Built = []
     real = codegen.write_judge
 
-    def watched(conditions: Mapping[int, Any], rates: Mapping[str, float]) -> Callable[..., Any]:
+    def watched(conditions: Mapping[int, Any], rates: Mapping[str, float]) -> codegen.Judge:
         seen.append(list(conditions))
         return real(conditions, rates)
 
@@ -246,7 +246,7 @@ def test_sixteen_threads_at_once_build_each_function_once(
     seen: Built = []
     real = codegen.write_judge
 
-    def slow(conditions: Mapping[int, Any], rates: Mapping[str, float]) -> Callable[..., Any]:
+    def slow(conditions: Mapping[int, Any], rates: Mapping[str, float]) -> codegen.Judge:
         seen.append(list(conditions))
         for _ in range(20):  # long enough for the others to arrive
             judge = real(conditions, rates)

@@ -1,0 +1,125 @@
+"""Events for guards from files: a text as it is, or an event as JSON."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.cli.request_files import STANDARD_INPUT
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
+from demur.errors import DemurError, InputError
+from demur.guards.events import config_of, event_of
+from demur.guards.rules import load_rules
+from demur.source import SourceError, read_source
+
+__all__ = ["MOST_BYTES", "ReadEvent", "read_config", "read_event"]
+
+MOST_BYTES = 100_000_000
+# How the guards of different surfaces call the text rules that they go by.
+_RULE_FIELDS = ("rules", "text_rules")
+
+
+class ReadEvent(NamedTuple):
+    """An event, and where it was read."""
+
+    where: str
+    event: Any
+    replaced: bool
+
+
+def read_event(surface: Surface, name: str, *, as_json: bool) -> ReadEvent:
+    """Return the event in the file `name`; `-` is standard input.
+
+    Raises:
+        InputError: It cannot be read, is too large, or is no event of the surface.
+    """
+    where, raw = _read(name)
+    text = raw.decode("utf-8", "replace")
+    replaced = "\N{REPLACEMENT CHARACTER}" in text and not _is_utf8(raw)
+    value = _json(text, where) if as_json else text
+    try:
+        return ReadEvent(where, event_of(surface, value), replaced)
+    except DemurError as error:
+        place = f"{where}: {error.where}" if error.where else where
+        raise InputError(error.problem, where=place, help=error.help) from error
+
+
+def read_config(surface: Surface, path: str | None, rules: str | None, registry: Registry) -> Any:
+    """Return the settings in a YAML or JSON file, with the rules in another; None: the defaults.
+
+    Raises:
+        InputError: They cannot be used.
+        RuleError: The rules cannot be used.
+    """
+    fields: dict[str, Any] = {} if path is None else _mapping(path)
+    try:
+        config = config_of(surface, fields)
+    except DemurError as error:
+        place = f"{path}: {error.where}" if error.where else path
+        raise InputError(error.problem, where=place, help=error.help) from error
+    if rules is None:
+        return config
+    known = [field for field in _RULE_FIELDS if field in config.__struct_fields__]
+    if not known:
+        raise InputError(f"the guard of `{surface}` does not go by text rules", where="--rules")
+    own = load_rules(rules, registry=registry)
+    if own.surface is not surface:
+        problem = f"these are rules for `{own.surface}`, not for `{surface}`"
+        raise InputError(problem, where=rules)
+    return msgspec.structs.replace(config, **{known[0]: own})
+
+
+def _read(name: str) -> tuple[str, bytes]:
+    try:
+        if name == STANDARD_INPUT:
+            where = "standard input"
+            if sys.stdin.isatty():
+                print("reading from the keyboard; end it by Ctrl-D", file=sys.stderr)
+            raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            where = name
+            with Path(name).open("rb") as file:
+                raw = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot read: {reason}", where=name) from error
+    if len(raw) > MOST_BYTES:
+        raise InputError(f"more than {MOST_BYTES} bytes", where=where, help="guard it in parts")
+    return where, raw
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"{where}:{error.lineno}:{error.colno}"
+        said = error.msg[:1].lower() + error.msg[1:]
+        raise InputError(f"not JSON: {said}", where=place) from error
+    except RecursionError as error:
+        raise InputError("not JSON that can be read: too deep", where=where) from error
+
+
+def _mapping(path: str) -> dict[str, Any]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        value = read_source(path, text).plain
+    except SourceError as error:
+        first = error.problems[0]
+        raise InputError(first.problem, where=first.where, help=first.help) from error
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or "not UTF-8 text").lower()
+        raise InputError(f"cannot read the settings: {reason}", where=path) from error
+    if not isinstance(value, dict):
+        raise InputError("settings are a mapping", where=path, help="like `longest: 1000`")
+    return value

@@ -1,0 +1,73 @@
+"""`demur guard list`: the guards there are, built in and installed, and their codes."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from demur.cli.terminal import Paint, wrap
+from demur.errors import Problem, one_line
+from demur.guards.builtin import BUILTIN, builtin_guard
+from demur.guards.installed import find_installed
+
+__all__ = ["configure", "run"]
+
+
+class _Row(NamedTuple):
+    name: str
+    surface: str
+    source: str
+    codes: tuple[str, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 all guards can be used; 1 an installed one cannot; 2 usage"
+    parser.add_argument("--json", action="store_true", help="a list of JSON objects")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the guards; 1 if one of them cannot be used."""
+    rows = list(_rows())
+    if args.json:
+        print(json.dumps([_as_json(row) for row in rows], indent=2))
+    else:
+        _print(rows, Paint())
+    return int(any(row.problems for row in rows))
+
+
+def _rows() -> Iterator[_Row]:
+    for builtin in BUILTIN:
+        guard = builtin_guard(builtin.surface)
+        codes = tuple(map(str, guard.CODES))
+        yield _Row(str(builtin.surface), str(builtin.surface), "built in", codes)
+    for one in find_installed():
+        if one.guard is None:
+            yield _Row(one.name, "", one.package, (), one.problems)
+        else:
+            codes = tuple(map(str, one.guard.CODES))
+            yield _Row(one.name, str(one.guard.SURFACE), one.package, codes)
+
+
+def _as_json(row: _Row) -> dict[str, object]:
+    problems = [problem._asdict() for problem in row.problems]
+    return {**row._asdict(), "codes": list(row.codes), "problems": problems}
+
+
+def _print(rows: list[_Row], paint: Paint) -> None:
+    usable = [row for row in rows if not row.problems]
+    for row in usable:
+        source = "" if row.source == "built in" else f" ({row.surface}, from {row.source})"
+        print(f"{paint(one_line(row.name), 'bold')}{one_line(source)}")
+        print(wrap(", ".join(row.codes), "  "))
+    for row in rows:
+        for problem in row.problems:
+            print(
+                f"{one_line(problem.where or '')}: {paint('error:', 'bold', 'red')} "
+                f"{one_line(problem.problem)}"
+            )
+    installed = sum(row.source != "built in" for row in usable)
+    broken = sum(bool(row.problems) for row in rows)
+    count = f"{len(usable)} guards, {installed} of them installed"
+    print(paint(f"{count}; {broken} cannot be used" if broken else count, "dim"))

@@ -1,0 +1,119 @@
+"""What `demur guard` prints of findings: place, action and code, what was seen, and what helps."""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.cli.terminal import Paint
+from demur.codes.meaning import ADVICE_MEANING
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice
+from demur.errors import one_line
+from demur.guards.contract import text_of
+from demur.model.finding import Action, Finding
+
+__all__ = ["Outcome", "Placed", "outcome", "place", "print_findings"]
+
+_COLOURS = {Action.BLOCK: "red", Action.ESCALATE: "yellow", Action.WARN: "cyan"}
+# Under which name a guard says in which part of an event a span lies.
+_PARTS = ("argument", "field", "message")
+
+
+class Placed(NamedTuple):
+    """A finding and where it is: line and column, in a text, or the name of a part."""
+
+    finding: Finding
+    line: int | None
+    column: int | None
+    part: str
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The finding as plain JSON, with its place."""
+        row: dict[str, Any] = msgspec.to_builtins(self.finding)
+        return row if self.line is None else {**row, "line": self.line, "column": self.column}
+
+    @property
+    def located(self) -> Finding:
+        """The finding with its line and column in the evidence, as SARIF wants it."""
+        if self.line is None:
+            return self.finding
+        evidence = {**self.finding.evidence, "line": self.line, "column": self.column}
+        return msgspec.structs.replace(self.finding, evidence=evidence)
+
+
+class Outcome(NamedTuple):
+    """What a check came to: one word for scripts, and the exit status."""
+
+    word: str
+    status: int
+
+
+def outcome(findings: Sequence[Finding], registry: Registry) -> Outcome:
+    """Return what the findings come to; warnings alone stop nothing."""
+    if any(f.action is Action.BLOCK and registry[f.code].decided for f in findings):
+        return Outcome("block", 3)
+    if any(not registry[f.code].decided for f in findings):
+        return Outcome("unjudged", 6)
+    if any(f.action is Action.ESCALATE for f in findings):
+        return Outcome("escalate", 4)
+    return Outcome("warn" if findings else "pass", 0)
+
+
+def place(findings: Sequence[Finding], event: object) -> list[Placed]:
+    """Return the findings with their places in the event's text, where it has one."""
+    text = text_of(event)
+    starts = [0]
+    if text is not None:
+        starts += [at + 1 for at, character in enumerate(text) if character == "\n"]
+    return [_placed(finding, starts if text is not None else None) for finding in findings]
+
+
+def _placed(finding: Finding, starts: list[int] | None) -> Placed:
+    if finding.span is None or starts is None:
+        named = [str(finding.evidence[name]) for name in _PARTS if finding.evidence.get(name)]
+        return Placed(finding, None, None, named[0] if named else "")
+    line = bisect_right(starts, finding.span.start)
+    return Placed(finding, line, finding.span.start - starts[line - 1] + 1, "")
+
+
+def print_findings(found: Sequence[Placed], where: str, registry: Registry) -> None:
+    """Print the findings, and how many there are of each kind."""
+    paint = Paint()
+    for one in found:
+        finding = one.finding
+        label = paint(f"{finding.action}[{finding.code}]", "bold", _COLOURS[finding.action])
+        said = finding.detail or registry[finding.code].summary
+        rule = finding.evidence.get("rule")
+        named = paint(f" ({one_line(str(rule))})", "dim") if rule else ""
+        print(f"{one_line(_where(one, where))}: {label} {one_line(said)}{named}")
+        help_text = _help(finding, registry)
+        if help_text:
+            print(f"  {paint('help:', 'cyan')} {help_text}")
+    print(paint(_count(found), "dim"))
+
+
+def _help(finding: Finding, registry: Registry) -> str | None:
+    advice = registry[finding.code].advice
+    if advice is None or finding.action is Action.WARN:
+        return None
+    # A guard offers no constraints; policy may.
+    offered = advice is not Advice.ACCEPT_CONSTRAINTS
+    return ADVICE_MEANING[advice if offered else Advice.CHANGE_REQUEST]
+
+
+def _where(one: Placed, where: str) -> str:
+    if one.line is not None:
+        return f"{where}:{one.line}:{one.column}"
+    return f"{where}: {one.part}" if one.part else where
+
+
+def _count(found: Sequence[Placed]) -> str:
+    if not found:
+        return "nothing found"
+    counts = Counter(one.finding.action for one in found)
+    said = ", ".join(f"{counts[action]} {action}" for action in Action if counts[action])
+    return f"{said}: nothing is stopped by it" if set(counts) == {Action.WARN} else said

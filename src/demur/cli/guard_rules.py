@@ -1,0 +1,80 @@
+"""`demur guard rules`: the text rules of a surface, each held to its own rows."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from demur.cli.options import add_registry
+from demur.cli.terminal import Paint, table
+from demur.codes.default import default_registry
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError, Problem, one_line
+from demur.guards.rows import check_rows
+from demur.guards.rule import RuleSet
+from demur.guards.rules import builtin_rules, load_rules
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 the rules can be used; 1 they cannot, or break their own rows; 2 usage"
+    parser.add_argument("surface", choices=[str(surface) for surface in Surface], metavar="SURFACE")
+    parser.add_argument("--rules", metavar="FILE", help="the rules in this file, not our own")
+    add_registry(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the rules and what is wrong with them; 1 if anything is."""
+    if args.rules is None:
+        rules = builtin_rules(args.surface)
+    else:
+        rules = load_rules(args.rules, registry=default_registry(*args.registry))
+    if rules.surface != args.surface:
+        problem = f"these are rules for `{rules.surface}`, not for `{args.surface}`"
+        raise InputError(problem, where=args.rules)
+    problems = check_rows(rules)
+    if args.json:
+        print(json.dumps(_as_json(rules, problems), indent=2))
+    else:
+        _print(rules, problems, Paint())
+    return int(bool(problems))
+
+
+def _as_json(rules: RuleSet, problems: Sequence[Problem]) -> dict[str, Any]:
+    listed = [
+        {
+            "id": rule.id,
+            "code": rule.code,
+            "action": rule.action,
+            "description": rule.description,
+            "width": rule.width,
+            "refuse": list(rule.refuse),
+            "allow": list(rule.allow),
+        }
+        for rule in rules.rules
+    ]
+    return {
+        "surface": rules.surface,
+        "digest": rules.digest,
+        "rules": listed,
+        "problems": [problem._asdict() for problem in problems],
+    }
+
+
+def _print(rules: RuleSet, problems: Sequence[Problem], paint: Paint) -> None:
+    rows = [(rule.id, rule.code, rule.action, rule.description) for rule in rules.rules]
+    print(table(rows, ("RULE", "CODE", "ACTION", "WHAT IT SEES"), paint))
+    for problem in problems:
+        print(
+            f"{one_line(problem.where or '')}: {paint('error:', 'bold', 'red')} "
+            f"{one_line(problem.problem)}"
+        )
+        if problem.help:
+            print(f"  {paint('help:', 'cyan')} {one_line(problem.help)}")
+    refuse = sum(len(rule.refuse) for rule in rules.rules)
+    allow = sum(len(rule.allow) for rule in rules.rules)
+    held = f"{len(rules.rules)} rules, held to {refuse} refuse and {allow} allow rows"
+    print(paint(f"{held}: {len(problems)} broken" if problems else held, "dim"))

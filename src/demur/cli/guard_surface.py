@@ -1,0 +1,102 @@
+"""`demur guard SURFACE`: what the guards of a surface see in a text or an event."""
+
+import argparse
+import json
+import sys
+
+from demur.cli.guard_event import read_config, read_event
+from demur.cli.guard_report import outcome, place, print_findings
+from demur.cli.options import add_registry
+from demur.cli.request_files import STANDARD_INPUT
+from demur.codes.default import default_registry
+from demur.codes.vocabulary import Surface
+from demur.guards.builtin import builtin_of
+from demur.guards.checking import check
+from demur.guards.sarif import as_sarif
+
+__all__ = [
+    "CODE_EXECUTION",
+    "COMPACTION",
+    "INPUT",
+    "OUTPUT",
+    "RATE",
+    "RETRIEVAL",
+    "TOOL_CALL",
+    "TOOL_LOOP",
+    "TOOL_RESULT",
+    "SurfaceCommand",
+]
+
+_EPILOG = (
+    "exit: 0 nothing found, or warnings alone; 1 an error; 2 usage; 3 something blocks;"
+    " 4 a person should look at it; 6 it could not be judged"
+)
+
+
+class SurfaceCommand:
+    """The command of one surface; they differ in what they read."""
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
+        self._takes_text = builtin_of(surface).text not in {None, "name"}
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments."""
+        parser.epilog = _EPILOG
+        what = "the text to look at" if self._takes_text else "the event to look at, as JSON"
+        parser.add_argument(
+            "file",
+            nargs="?",
+            default=STANDARD_INPUT,
+            metavar="FILE",
+            help=f"{what}; `-` is standard input",
+        )
+        if self._takes_text:
+            parser.add_argument(
+                "--event", action="store_true", help="the file holds an event as JSON, not a text"
+            )
+            parser.add_argument(
+                "--rules", metavar="FILE", help="go by the text rules in this file, not our own"
+            )
+        parser.add_argument(
+            "--config", metavar="FILE", help="settings of the guard, as YAML or JSON"
+        )
+        add_registry(parser)
+        form = parser.add_mutually_exclusive_group()
+        form.add_argument("--json", action="store_true", help="one JSON object")
+        form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Print what the guards see; the status says how much it matters."""
+        registry = default_registry(*args.registry)
+        rules = args.rules if self._takes_text else None
+        config = read_config(self._surface, args.config, rules, registry)
+        as_json = not self._takes_text or args.event
+        read = read_event(self._surface, args.file, as_json=as_json)
+        if read.replaced:
+            print(f"note: {read.where} is not all UTF-8; the rest was replaced", file=sys.stderr)
+        findings = check(self._surface, read.event, config)
+        found = place(findings, read.event)
+        ended = outcome(findings, registry)
+        if args.json:
+            rows = [one.as_json for one in found]
+            said = {"surface": self._surface, "outcome": ended.word, "status": ended.status}
+            print(json.dumps({**said, "findings": rows}, indent=2))
+        elif args.sarif:
+            located = [one.located for one in found]
+            artifact = None if args.file == STANDARD_INPUT else args.file
+            print(json.dumps(as_sarif(located, registry=registry, artifact=artifact), indent=2))
+        else:
+            print_findings(found, read.where, registry)
+        return ended.status
+
+
+INPUT = SurfaceCommand(Surface.INPUT)
+OUTPUT = SurfaceCommand(Surface.OUTPUT)
+TOOL_CALL = SurfaceCommand(Surface.TOOL_CALL)
+TOOL_LOOP = SurfaceCommand(Surface.TOOL_LOOP)
+TOOL_RESULT = SurfaceCommand(Surface.TOOL_RESULT)
+RETRIEVAL = SurfaceCommand(Surface.RETRIEVAL)
+COMPACTION = SurfaceCommand(Surface.COMPACTION)
+CODE_EXECUTION = SurfaceCommand(Surface.CODE_EXECUTION)
+RATE = SurfaceCommand(Surface.RATE)

@@ -1,0 +1,96 @@
+"""Run one guard and hold it to its contract: whatever it does, the answer is a list of findings.
+
+A guard that raises, hangs or says what it may not say gave no verdict. What it had found until
+then counts; that it failed is told apart, so that the pipeline can close or open.
+"""
+
+from collections.abc import Iterable
+from inspect import iscoroutine
+from types import GeneratorType
+from typing import Any, Literal, NamedTuple
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
+from demur.errors import one_line
+from demur.gate.limiter import LimiterUnavailableError
+from demur.guards.contract import finding_problem, text_of
+from demur.guards.guard import Guard
+from demur.model.finding import Action, Finding
+
+__all__ = ["MOST_FINDINGS", "NOTHING", "Cause", "Failure", "Looked", "look", "unavailable"]
+
+# More findings of one kind say nothing new, and cost memory.
+MOST_FINDINGS = 1000
+_LONGEST_NOTE = 120
+
+Cause = Literal["failure", "timeout", "unreachable"]
+
+
+class Failure(NamedTuple):
+    """Why a guard gave no verdict: the cause, and in a few words what happened."""
+
+    cause: Cause
+    note: str
+
+
+class Looked(NamedTuple):
+    """What a guard saw, and why it could not finish, if it could not."""
+
+    findings: tuple[Finding, ...] = ()
+    failure: Failure | None = None
+
+
+NOTHING = Looked()
+
+
+def look(guard: Guard, event: Any, config: Any, *, registry: Registry) -> Looked:
+    """Return what the guard sees in the event. Nothing that it raises gets past here."""
+    found: list[Finding] = []
+    try:
+        failure = _gather(guard, event, config, registry, found)
+    except LimiterUnavailableError as error:
+        failure = Failure("unreachable", _short(error.problem))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the guard gave no verdict
+        # The words of an error may quote what must not be stored.
+        failure = Failure("failure", f"it raised {type(error).__name__}")
+    return Looked(tuple(found), failure) if found or failure else NOTHING
+
+
+def _gather(
+    guard: Guard, event: Any, config: Any, registry: Registry, found: list[Finding]
+) -> Failure | None:
+    said = guard.check(event, config)
+    if said.__class__ is not GeneratorType and not isinstance(said, Iterable):
+        if iscoroutine(said):
+            said.close()
+        return Failure("failure", _short(f"it returned a `{type(said).__name__}`"))
+    text = text_of(event)
+    surface, codes = guard.SURFACE, guard.CODES
+    counts = dict.fromkeys(Action, 0)
+    for one in said:
+        problem = finding_problem(one, surface=surface, codes=codes, text=text, registry=registry)
+        if problem is not None:
+            return Failure("failure", _short(problem))
+        counts[one.action] += 1
+        if counts[one.action] <= MOST_FINDINGS:
+            found.append(one)
+    return None
+
+
+def unavailable(name: str, surface: str, failure: Failure, timeout_s: float | None) -> Finding:
+    """Return the finding of a guard that gave no verdict, and so refuses."""
+    evidence: dict[str, Any] = {"guard": name, "cause": failure.cause, "on": surface}
+    if failure.cause == "timeout":
+        evidence["timeout"] = timeout_s
+    return Finding(
+        code=ReasonCode.GUARDRAIL_UNAVAILABLE,
+        surface=Surface.RUNTIME,
+        detail=_short(f"the guard `{name}` gave no verdict: {failure.note}"),
+        evidence=evidence,
+    )
+
+
+def _short(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _LONGEST_NOTE else f"{line[: _LONGEST_NOTE - 1]}…"

@@ -1,0 +1,303 @@
+"""The guard pipeline: the guards of each surface in order, with timeouts, and closed if one fails.
+
+A pipeline only collects findings: hand them to `Gate.decide`, where policy may tighten them
+or, by name and on record, shadow them. Whoever watches is told of every activation.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from demur.codes.default import default_registry
+from demur.codes.reason_code import ReasonCode
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError, InputTypeError, Problem
+from demur.gate.activation import Activation, Monitor
+from demur.gate.clock import Clock, system_clock
+from demur.gate.guarding import NOTHING, Failure, Looked, look, unavailable
+from demur.gate.preview import preview
+from demur.gate.workers import Workers
+from demur.guards.builtin import BUILTIN
+from demur.guards.contract import guard_problems, text_of
+from demur.guards.events import config_of, event_of
+from demur.guards.guard import Guard
+from demur.guards.installed import GuardError
+from demur.model.finding import Action, Finding
+
+__all__ = ["GuardStep", "OnFailure", "Pipeline"]
+
+OnFailure = Literal["closed", "open"]
+
+# Their spans hold what nobody may read, also not in a preview.
+_SECRET = frozenset({ReasonCode.SECRET_LEAK, ReasonCode.PII_DETECTED, ReasonCode.PROMPT_LEAK})
+_MODULES = {builtin.module: builtin.surface for builtin in BUILTIN}
+# Further findings of one look are counted, and not shown.
+_MOST_PREVIEWS = 50
+_STRICTNESS = (Action.BLOCK, Action.ESCALATE, Action.WARN)
+_SURFACES = frozenset(Surface)
+# A rate guard counts what it is asked about: its event is a key, and no state to be read.
+_READABLE = frozenset(builtin.surface for builtin in BUILTIN) - {Surface.RATE}
+_log = logging.getLogger("demur")
+
+
+class GuardStep(NamedTuple):
+    """A guard in a pipeline, and how it is run.
+
+    `timeout_s`: how long it may take; then it runs in a thread of its own. `on_failure`: a
+    guard that gives no verdict refuses (`closed`), or is only told of (`open`). `shadow`: what
+    it finds goes on record and binds nobody. `name` is how activations call it.
+    """
+
+    guard: Guard
+    config: Any = None
+    timeout_s: float | None = None
+    on_failure: OnFailure = "closed"
+    shadow: bool = False
+    name: str = ""
+
+
+class _Running(NamedTuple):
+    """A step that was checked, with what it needs to run."""
+
+    step: GuardStep
+    name: str
+    surface: str
+    config: Any
+    workers: Workers | None
+    blocking: bool
+
+
+class Pipeline:
+    """Runs guards. Safe to share between threads and tasks.
+
+    `monitor` is told of everything that guards do. A guard that is no guard is an error now;
+    what a guard does wrong later is a finding.
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[GuardStep],
+        *,
+        monitor: Monitor | None = None,
+        registry: Registry | None = None,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._registry = default_registry() if registry is None else registry
+        self._monitor = monitor
+        self._clock = clock
+        running = [_running(step, self._registry) for step in steps]
+        self._steps: Mapping[str, tuple[_Running, ...]] = {
+            surface: tuple(one for one in running if one.surface == surface)
+            for surface in dict.fromkeys(one.surface for one in running)
+        }
+
+    @property
+    def surfaces(self) -> tuple[Surface, ...]:
+        """The surfaces that it guards."""
+        return tuple(map(Surface, self._steps))
+
+    @property
+    def steps(self) -> tuple[GuardStep, ...]:
+        """The guards it runs, by surface."""
+        return tuple(one.step for steps in self._steps.values() for one in steps)
+
+    def run(
+        self, surface: Surface | str, event: Any, *, monitor: Monitor | None = None
+    ) -> list[Finding]:
+        """Return what the guards of a surface see in an event, or that one gave no verdict.
+
+        `monitor` watches this run, instead of the pipeline's own.
+
+        Raises:
+            InputError: There is no such surface, or the event cannot be read as one of it.
+            InputTypeError: The event is of the wrong type.
+        """
+        found: list[Finding] = []
+        value = _event(surface, event)
+        watch = self._monitor if monitor is None else monitor
+        for one in self._steps.get(surface, ()):
+            began = time.perf_counter()
+            looked = self._look(one, value)
+            if looked is NOTHING and watch is None:
+                continue  # as most looks end
+            report = _Report(watch, one, self._clock, (time.perf_counter() - began) * 1000)
+            found += self._settle(one, value, looked, report)
+        return found
+
+    async def arun(
+        self, surface: Surface | str, event: Any, *, monitor: Monitor | None = None
+    ) -> list[Finding]:
+        """Return what the guards see, like `run`; the event loop runs on meanwhile."""
+        found: list[Finding] = []
+        value = _event(surface, event)
+        watch = self._monitor if monitor is None else monitor
+        for one in self._steps.get(surface, ()):
+            began = time.perf_counter()
+            looked = await self._alook(one, value)
+            if looked is NOTHING and watch is None:
+                continue
+            report = _Report(watch, one, self._clock, (time.perf_counter() - began) * 1000)
+            found += self._settle(one, value, looked, report)
+        return found
+
+    def _look(self, one: _Running, event: Any) -> Looked:
+        if one.workers is None or one.step.timeout_s is None:
+            return look(one.step.guard, event, one.config, registry=self._registry)
+        call = partial(look, one.step.guard, event, one.config, registry=self._registry)
+        try:
+            return one.workers.run(call, one.step.timeout_s)
+        except TimeoutError:
+            return _late(one.step.timeout_s)
+
+    async def _alook(self, one: _Running, event: Any) -> Looked:
+        call = partial(look, one.step.guard, event, one.config, registry=self._registry)
+        if one.workers is None or one.step.timeout_s is None:
+            return await asyncio.to_thread(call) if one.blocking else call()
+        try:
+            return await one.workers.arun(call, one.step.timeout_s)
+        except TimeoutError:
+            return _late(one.step.timeout_s)
+
+    def _settle(
+        self, one: _Running, event: Any, looked: Looked, report: "_Report"
+    ) -> list[Finding]:
+        """Return what counts of what a guard did, and tell who watches."""
+        found = list(self._counted(one, event, looked, report))
+        report.ran(found)
+        if getattr(one.step.guard, "degraded", False):
+            note = "counts that should be shared are kept in this process"
+            report.record(ReasonCode.GUARDRAIL_PARTIAL, Action.WARN, note=note)
+        return found
+
+    def _counted(
+        self, one: _Running, event: Any, looked: Looked, report: "_Report"
+    ) -> Iterator[Finding]:
+        hidden = [f.span for f in looked.findings if f.code in _SECRET and f.span is not None]
+        for number, found in enumerate(looked.findings):
+            counted = self._shadowed(found) if one.step.shadow else found
+            action = Action.WARN if counted is None else counted.action
+            text = text_of(event) if number < _MOST_PREVIEWS else None
+            report.record(found.code, action, partial(preview, text, found.span, hide=hidden))
+            if counted is not None:
+                yield counted
+        if looked.failure is not None:
+            yield from self._failed(one, looked.failure, report)
+
+    def _failed(self, one: _Running, failure: Failure, report: "_Report") -> Iterator[Finding]:
+        # INVARIANT: a guard that gives no verdict refuses, unless the operator opened it.
+        closed = one.step.on_failure == "closed" and not one.step.shadow
+        _log.warning("the guard %s gave no verdict: %s", one.name, failure.note)
+        action = Action.BLOCK if closed else Action.WARN
+        report.record(ReasonCode.GUARDRAIL_UNAVAILABLE, action, note=failure.note)
+        if closed:
+            yield unavailable(one.name, one.surface, failure, one.step.timeout_s)
+
+    def _shadowed(self, found: Finding) -> Finding | None:
+        """Return a finding as it counts in shadow mode, or None if it counts for nothing."""
+        entry = self._registry[found.code]
+        if entry.obligations:
+            # Somebody in danger is never a matter of trying out a guard.
+            return found
+        if not entry.decided:
+            return None
+        evidence = {**found.evidence, "shadow": True}
+        return msgspec.structs.replace(found, action=Action.WARN, evidence=evidence)
+
+
+class _Report(NamedTuple):
+    """What one run of one guard has to tell, and to whom."""
+
+    monitor: Monitor | None
+    one: _Running
+    clock: Clock
+    milliseconds: float
+
+    def ran(self, found: list[Finding]) -> None:
+        if self.monitor is not None:
+            strictest = min((_STRICTNESS.index(f.action) for f in found), default=None)
+            action = "" if strictest is None else str(_STRICTNESS[strictest])
+            self._tell(partial(self.monitor.ran, self.one.surface, self.one.name, action))
+
+    def record(
+        self, code: str, action: str, show: Callable[[], str] = str, *, note: str = ""
+    ) -> None:
+        if self.monitor is not None:
+            self._tell(partial(self._record, self.monitor, str(code), str(action), show, note))
+
+    def _record(
+        self, monitor: Monitor, code: str, action: str, show: Callable[[], str], note: str
+    ) -> None:
+        activation = Activation(
+            time=self.clock(),
+            surface=self.one.surface,
+            guard=self.one.name,
+            code=code,
+            action=action,
+            preview=show(),
+            milliseconds=round(self.milliseconds, 3),
+            shadow=self.one.step.shadow,
+            note=note,
+        )
+        monitor.record(activation)
+
+    @staticmethod
+    def _tell(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:  # noqa: BLE001 - what a monitor raises is its own affair
+            _log.exception("a monitor of guards failed")
+
+
+def _running(step: GuardStep, registry: Registry) -> _Running:
+    if not isinstance(step, GuardStep):
+        raise InputTypeError.expected("a step", "a `GuardStep`", step)
+    guard = step.guard
+    name = step.name or str(getattr(guard, "__name__", type(guard).__name__))
+    problems = [Problem(f"guard `{name}`", text) for text in guard_problems(guard, registry)]
+    if problems:
+        raise GuardError.of(problems)
+    if step.on_failure not in {"closed", "open"}:
+        problem = f"unknown way to fail `{step.on_failure}`"
+        raise InputError(problem, where=f"guard `{name}`", help="`closed` or `open`")
+    if step.timeout_s is not None and not 0 < step.timeout_s <= 3600:
+        raise InputError("a timeout is from 0 to 3600 seconds", where=f"guard `{name}`")
+    return _Running(
+        step,
+        _plain(name),
+        str(guard.SURFACE),
+        _config(step),
+        None if step.timeout_s is None else Workers(),
+        bool(getattr(guard, "blocking", False)),
+    )
+
+
+def _plain(name: str) -> str:
+    """Return a built-in guard's name as people say it: by its surface."""
+    surface = _MODULES.get(name)
+    return name if surface is None else str(surface)
+
+
+def _config(step: GuardStep) -> Any:
+    surface = _MODULES.get(str(getattr(step.guard, "__name__", "")))
+    if surface is not None:
+        return config_of(surface, step.config)
+    return getattr(step.guard, "CONFIG", None) if step.config is None else step.config
+
+
+def _event(surface: Surface | str, event: Any) -> Any:
+    if surface in _READABLE:
+        return event_of(surface, event)
+    if surface not in _SURFACES:
+        known = ", ".join(Surface)
+        raise InputError(f"unknown surface `{str(surface)[:40]}`", help=f"one of {known}")
+    return event
+
+
+def _late(timeout_s: float) -> Looked:
+    return Looked(failure=Failure("timeout", f"it took longer than {timeout_s:g} s"))

@@ -1,0 +1,67 @@
+"""A short piece of a text that may be kept: cut to size, on one line, without secrets."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from demur.guards.assigned_secrets import ASSIGNED_SECRETS
+from demur.guards.loose_secrets import LOOSE_SECRETS
+from demur.guards.personal_data import personal_data
+from demur.guards.private_keys import PRIVATE_KEYS
+from demur.guards.secret_text import FORMATTED_SECRETS
+from demur.model.finding import Action, Span
+
+__all__ = ["LONGEST_PREVIEW", "preview"]
+
+LONGEST_PREVIEW = 80
+
+_REMOVED = "[removed]"
+_SEEKERS = (
+    FORMATTED_SECRETS,
+    PRIVATE_KEYS,
+    ASSIGNED_SECRETS,
+    LOOSE_SECRETS,
+    personal_data(Action.WARN),
+)
+# What stands before a finding helps to understand it.
+_BEFORE = 20
+# A secret that the cut would split is recognised by what stands around.
+_AROUND = 400
+# Addresses and numbers of people, and any long word with digits: a preview can do without.
+_PERSONAL = re.compile(
+    r"[^\s@]{1,64}@[^\s@]{1,255}|\+?\d[\d ().-]{5,30}\d"
+    r"|(?<![\w+/-])(?=[\w+/-]{0,64}\d)[\w+/=-]{16,}"
+)
+
+
+def preview(text: str | None, span: Span | None = None, *, hide: Iterable[Span] = ()) -> str:
+    """Return what stands in `text` at `span`, or at its beginning, without the spans to `hide`.
+
+    It has at most `LONGEST_PREVIEW` characters, one line, and nothing that looks like a
+    credential, a card or account number, or the address of a person.
+    """
+    if not text:
+        return ""
+    first = 0 if span is None else max(0, span.start - _BEFORE)
+    low, high = max(0, first - _AROUND), first + LONGEST_PREVIEW + _AROUND
+    window = text[low:high]
+    pieces: list[str] = []
+    place = first - low
+    secret = [(span.start - low, span.end - low) for span in hide if span.start < high]
+    for start, end in sorted([*secret, *_hidden(window)]):
+        if end <= place:
+            continue
+        pieces += [window[place : max(start, place)], _REMOVED]
+        place = end
+    shown = "".join([*pieces, window[place:]])
+    line = "".join(character if character.isprintable() else " " for character in shown)
+    more = len(line) > LONGEST_PREVIEW or high < len(text)
+    return f"{line[: LONGEST_PREVIEW - 1]}…" if more else line
+
+
+def _hidden(window: str) -> Iterator[tuple[int, int]]:
+    """Yield the places that must not be shown."""
+    for seeker in _SEEKERS:
+        for seen in seeker.seek(window, 0, True).seen:
+            yield seen.start, seen.end
+    for found in _PERSONAL.finditer(window):
+        yield found.span()

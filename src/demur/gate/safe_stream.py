@@ -1,0 +1,189 @@
+"""A model's answer shown while it is written: text leaves once nothing in it can be forbidden.
+
+Where text cannot be judged piece by piece, it is held until the end: with an output guard
+that needs the whole answer, or a gate whose policy may let pass what the guard would stop.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from contextlib import aclosing, closing
+from typing import cast
+
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError
+from demur.gate.generated import Generated
+from demur.gate.generation import after, atake, before, take
+from demur.gate.model_call import Model, MustBeAwaitedError, aask, ask
+from demur.gate.session import Session
+from demur.guards.builtin import builtin_of
+from demur.guards.events import config_of
+from demur.guards.stream import guard_stream, guard_stream_async
+from demur.guards.stream_flow import OnBlock, StreamConfig
+from demur.policy.policy import Mode
+
+__all__ = ["AsyncSafeStream", "SafeStream"]
+
+
+class SafeStream:
+    """The pieces of an answer that may be shown, or what to say instead, and all that was found.
+
+    `generated` is there once the pieces have come to their end. An answer that is stopped on
+    its way ends in what to say instead.
+    """
+
+    def __init__(self, session: Session, model: Model) -> None:
+        self._session = session
+        self._model = model
+        self._pieces = self._run()
+        self._generated: Generated | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def close(self) -> None:
+        """Give the answer up; nothing more leaves."""
+        self._pieces.close()
+
+    @property
+    def generated(self) -> Generated:
+        """What came of the call.
+
+        Raises:
+            InputError: The pieces have not come to their end.
+        """
+        return _ended(self._generated)
+
+    def _run(self) -> Generator[str, None, None]:
+        session = self._session
+        self._generated = take(before(session), session)
+        if self._generated is None:
+            yield from self._answer()
+        else:
+            yield self._generated.text
+
+    def _answer(self) -> Iterator[str]:
+        session, seen = self._session, list[str]()
+        config = _live(session)
+        shown = False
+        try:
+            said = ask(self._model, session.prompt)
+            if isinstance(said, str) or config is None:
+                seen.append(said if isinstance(said, str) else "".join(said))
+            else:
+                with closing(said):
+                    for piece in guard_stream(_kept(said, seen), config, prompt=session.prompt):
+                        shown = True
+                        yield piece
+        except MustBeAwaitedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the model's and is reported
+            self._generated = session.failed(error)
+        else:
+            self._generated = cast("Generated", take(after(session, "".join(seen)), session))
+        yield from _last(self._generated, shown=shown)
+
+
+class AsyncSafeStream:
+    """The pieces of an answer that may be shown, like `SafeStream`, to be awaited."""
+
+    def __init__(self, session: Session, model: Model) -> None:
+        self._session = session
+        self._model = model
+        self._pieces = self._run()
+        self._generated: Generated | None = None
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self
+
+    async def __anext__(self) -> str:
+        return await anext(self._pieces)
+
+    async def aclose(self) -> None:
+        """Give the answer up; nothing more leaves."""
+        await self._pieces.aclose()
+
+    @property
+    def generated(self) -> Generated:
+        """What came of the call.
+
+        Raises:
+            InputError: The pieces have not come to their end.
+        """
+        return _ended(self._generated)
+
+    async def _run(self) -> AsyncGenerator[str, None]:
+        session = self._session
+        self._generated = await atake(before(session), session)
+        if self._generated is None:
+            async with aclosing(self._answer()) as pieces:
+                async for piece in pieces:
+                    yield piece
+        else:
+            yield self._generated.text
+
+    async def _answer(self) -> AsyncGenerator[str, None]:
+        session, seen = self._session, list[str]()
+        config = _live(session)
+        shown = False
+        try:
+            said = await aask(self._model, session.prompt)
+            if isinstance(said, str):
+                seen.append(said)
+            elif config is None:
+                seen += [piece async for piece in said]
+            else:
+                stream = guard_stream_async(_akept(said, seen), config, prompt=session.prompt)
+                async with aclosing(said):
+                    async for piece in stream:
+                        shown = True
+                        yield piece
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the model's and is reported
+            self._generated = session.failed(error)
+        else:
+            answer = await atake(after(session, "".join(seen)), session)
+            self._generated = cast("Generated", answer)
+        for piece in _last(self._generated, shown=shown):
+            yield piece
+
+
+def _live(session: Session) -> StreamConfig | None:
+    """Return how the answer is guarded while it comes, or None if it has to be held."""
+    gate = session.gate
+    if gate is not None and (gate.policy.shadows or gate.mode is not Mode.ENFORCE):
+        return None
+    steps = [one for one in session.pipeline.steps if one.guard.SURFACE == Surface.OUTPUT]
+    if not steps:
+        return None
+    [step, *others] = steps
+    builtin = getattr(step.guard, "__name__", "") == builtin_of(Surface.OUTPUT).module
+    if others or step.shadow or not builtin:
+        return None
+    return StreamConfig(output=config_of(Surface.OUTPUT, step.config), on_block=OnBlock.END)
+
+
+def _kept(said: Iterator[str], seen: list[str]) -> Iterator[str]:
+    for piece in said:
+        seen.append(piece)
+        yield piece
+
+
+async def _akept(said: AsyncIterator[str], seen: list[str]) -> AsyncIterator[str]:
+    async for piece in said:
+        seen.append(piece)
+        yield piece
+
+
+def _last(generated: Generated, *, shown: bool) -> Iterator[str]:
+    """Yield what is still to be shown at the end."""
+    if not shown:
+        yield generated.text
+    elif generated.blocked or generated.error is not None:
+        yield f"\n\n{generated.text}"
+
+
+def _ended(generated: Generated | None) -> Generated:
+    if generated is None:
+        raise InputError("the answer has not come to its end", help="take all of its pieces first")
+    return generated

@@ -1,0 +1,55 @@
+"""The pipeline that most programs want: built-in guards of some surfaces, and installed ones."""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from demur.codes.vocabulary import Surface
+from demur.gate.activation import Monitor
+from demur.gate.limiter import Limiter
+from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.rate_guard import RateGuard
+from demur.guards.builtin import builtin_guard
+from demur.guards.installed import installed_guards
+from demur.guards.rate_limits import RateLimit
+
+__all__ = ["standard_pipeline"]
+
+_AROUND_A_MODEL = (Surface.INPUT, Surface.OUTPUT)
+
+
+def standard_pipeline(
+    *surfaces: Surface | str,
+    limits: Sequence[RateLimit] = (),
+    limiter: Limiter | None = None,
+    monitor: Monitor | None = None,
+    timeout_s: float | None = None,
+    shadow: Collection[str] = (),
+    **more: Any,
+) -> Pipeline:
+    """Return a pipeline of the guards of `surfaces`; without any, of those around a model.
+
+    `limits` add a rate guard; `shadow` names surfaces whose guards only go on record;
+    `timeout_s` is for guards that packages installed: the built-in ones take linear time.
+
+    Raises:
+        InputError: There is no such surface.
+        GuardError: An installed guard cannot be used.
+    """
+    steps = [
+        step
+        for surface in surfaces or _AROUND_A_MODEL
+        for step in _steps(surface, timeout_s, shadowed=surface in shadow)
+    ]
+    if limits:
+        guard = RateGuard(*limits, limiter=limiter)
+        steps.append(GuardStep(guard, shadow=Surface.RATE in shadow, name="rate"))
+    return Pipeline(steps, monitor=monitor, **more)
+
+
+def _steps(
+    surface: Surface | str, timeout_s: float | None, *, shadowed: bool
+) -> Iterator[GuardStep]:
+    yield GuardStep(builtin_guard(surface), shadow=shadowed)
+    for other in installed_guards(surface):
+        assert other.guard is not None
+        yield GuardStep(other.guard, other.config, timeout_s, shadow=shadowed, name=other.name)

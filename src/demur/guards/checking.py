@@ -1,0 +1,32 @@
+"""`demur.guards.check()` in one line: all guards of a surface on one event."""
+
+from typing import Any
+
+from demur.codes.vocabulary import Surface
+from demur.guards.builtin import builtin_guard
+from demur.guards.events import config_of, event_of
+from demur.guards.installed import installed_guards
+from demur.model.finding import Finding
+
+__all__ = ["check"]
+
+
+def check(surface: Surface | str, event: Any, config: Any = None) -> list[Finding]:
+    """Return what the guards of a surface see in an event, built-in ones first.
+
+    The event is the surface's own value, the same as plain JSON, or, where that suffices, a
+    text; `config` is for the built-in guard. What becomes of the findings is decided elsewhere:
+    hand them to `Gate.decide`. A pipeline adds timeouts, shadow mode and monitoring.
+
+    Raises:
+        InputError: There is no such surface, or the event or the config cannot be used.
+        InputTypeError: One of them has the wrong type.
+        GuardError: An installed guard cannot be used.
+    """
+    guard = builtin_guard(surface)
+    value = event_of(surface, event)
+    found = list(guard.check(value, config_of(surface, config)))
+    for other in installed_guards(surface):
+        assert other.guard is not None
+        found += other.guard.check(value, other.config)
+    return found

@@ -1,0 +1,124 @@
+"""The arithmetic of rate limits: GCRA, in its form as a leaky bucket.
+
+Each key has a level that runs out at the limit's rate; a use is admitted if the level with
+its cost stays within the burst. That is the generic cell rate algorithm: two numbers a key,
+no windows with edges, and a use that is refused costs nothing.
+"""
+
+import math
+from typing import NamedTuple
+
+import msgspec
+
+from demur.errors import InputError, InputTypeError
+
+__all__ = ["TOLERANCE", "RateLimit", "RateState", "Reckoning", "finite", "reckon"]
+
+# Levels are fractions; what differs by less than this differs by rounding.
+TOLERANCE = 1e-9
+_LARGEST = 2**31
+# Times and levels beyond this are no times and levels.
+_LAST = 2.0**53
+
+
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """At most `count` units in `per_s` seconds on average, and `burst` of them at once.
+
+    In any stretch of t seconds, at most `burst + t * count / per_s` are admitted. `burst` is
+    `count` unless said otherwise; 1 spaces uses evenly. `unit` is what is counted.
+    """
+
+    count: int
+    per_s: float
+    burst: int | None = None
+    unit: str = "requests"
+
+    def __post_init__(self) -> None:
+        _whole("count", self.count)
+        if self.burst is not None:
+            _whole("burst", self.burst)
+        _seconds("per_s", self.per_s)
+        if not isinstance(self.unit, str):
+            raise InputTypeError.expected("`unit`", "a word", self.unit)
+
+    @property
+    def rate(self) -> float:
+        """How many units run out in a second."""
+        return self.count / self.per_s
+
+    @property
+    def most(self) -> int:
+        """How many units are admitted at once."""
+        return self.count if self.burst is None else self.burst
+
+    @property
+    def name(self) -> str:
+        """The limit in a few characters; limits of one name share their counts."""
+        return f"{self.unit}:{self.count}/{self.per_s:g}/{self.most}"
+
+
+class RateState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a key: how full it was, and when that was."""
+
+    level: float = 0.0
+    at_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        finite("level", self.level)
+        finite("at_s", self.at_s)
+        if self.level < 0:
+            raise InputError("a level is not below 0", where="level")
+
+
+class Reckoning(NamedTuple):
+    """Whether a use is admitted, the state after it, and how long to wait if it is not.
+
+    `retry_after` is None for what no wait would make possible.
+    """
+
+    admitted: bool
+    state: RateState
+    retry_after: float | None = 0.0
+
+
+def reckon(limit: RateLimit, state: RateState, now_s: float, cost: int) -> Reckoning:
+    """Return what becomes of a use of `cost` units at the time `now_s`."""
+    elapsed = max(0.0, now_s - state.at_s)
+    level = max(0.0, state.level - elapsed * limit.rate)
+    # INVARIANT: in any stretch of time, at most the burst plus what the rate allows is admitted.
+    after = level + cost
+    if after <= limit.most + TOLERANCE:
+        return Reckoning(admitted=True, state=RateState(level=after, at_s=max(now_s, state.at_s)))
+    if cost > limit.most:
+        return Reckoning(admitted=False, state=state, retry_after=None)
+    # A clock that went back does not shorten the wait.
+    behind = max(0.0, state.at_s - now_s)
+    wait = behind + (after - limit.most) / limit.rate
+    return Reckoning(admitted=False, state=state, retry_after=_rounded_up(wait))
+
+
+def _rounded_up(seconds: float) -> float:
+    """Return a wait in milliseconds that is surely long enough."""
+    return math.floor(seconds * 1000 + 1) / 1000
+
+
+def finite(name: str, value: object) -> None:
+    """Refuse what is no number that can be reckoned with."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputTypeError.expected(f"`{name}`", "a number", value)
+    if not abs(value) <= _LAST:
+        raise InputError(f"`{name}` is out of reach", where=name)
+
+
+def _whole(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputTypeError.expected(f"`{name}`", "a whole number", value)
+    if not 1 <= value <= _LARGEST:
+        raise InputError(f"`{name}` is from 1 to {_LARGEST}, not {value}", where=name)
+
+
+def _seconds(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputTypeError.expected(f"`{name}`", "a number of seconds", value)
+    if not 1e-6 <= value <= _LARGEST:
+        raise InputError(f"`{name}` is from a microsecond to {_LARGEST} seconds", where=name)

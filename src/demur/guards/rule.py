@@ -1,0 +1,72 @@
+"""A text rule and a set of them, as values."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from demur.codes.vocabulary import Surface
+from demur.model.finding import Action
+from demur.scan.pattern import Pattern
+
+__all__ = ["WITHIN", "Rule", "RuleSet"]
+
+WITHIN = 120
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look for, and what it means.
+
+    All of `patterns` must occur, in any order, in a stretch of `within` bytes of folded text;
+    one of `unless` that near to it cancels the hit. `refuse` and `allow` are texts that the
+    rule must hit and must not.
+    """
+
+    id: str
+    code: str
+    action: Action
+    description: str
+    patterns: tuple[Pattern, ...]
+    within: int = WITHIN
+    unless: tuple[Pattern, ...] = ()
+    refuse: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    where: str = ""
+
+    @property
+    def width(self) -> int:
+        """The most bytes of folded text that a hit takes."""
+        if len(self.patterns) == 1:
+            return self.patterns[0].width
+        return self.within
+
+    @property
+    def reach(self) -> int:
+        """The most bytes of folded text that have a say in a hit: it and what may cancel it."""
+        if not self.unless:
+            return self.width
+        return self.width + 2 * self.within + max(pattern.width for pattern in self.unless)
+
+
+class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of one surface. Rule sets of the same digest find the same."""
+
+    surface: Surface
+    rules: tuple[Rule, ...]
+    digest: str
+    where: str = ""
+
+    def __getitem__(self, rule_id: str) -> Rule:
+        return self._by_id()[rule_id]
+
+    def _by_id(self) -> Mapping[str, Rule]:
+        return {rule.id: rule for rule in self.rules}
+
+    @property
+    def reach(self) -> int:
+        """The most bytes of folded text that have a say in a hit of any rule."""
+        return max((rule.reach for rule in self.rules), default=0)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes that its rules can find, in the order of the rules, each once."""
+        return tuple(dict.fromkeys(rule.code for rule in self.rules))

@@ -1,0 +1,35 @@
+"""Helpers for the tests of those who write guards: any test runner will do, or none.
+
+Names are loaded when first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from demur.testing.guard_contract import assert_guard_contract, contract_breaches
+    from demur.testing.rows import allow_rows, refuse_rows
+
+__all__ = ["allow_rows", "assert_guard_contract", "contract_breaches", "refuse_rows"]
+
+_HOME_OF = {
+    "allow_rows": "demur.testing.rows",
+    "assert_guard_contract": "demur.testing.guard_contract",
+    "contract_breaches": "demur.testing.guard_contract",
+    "refuse_rows": "demur.testing.rows",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the module it lives in."""
+    if name not in _HOME_OF:
+        message = f"module 'demur.testing' has no attribute {name!r}"
+        raise AttributeError(message)
+    value: object = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,167 @@
+"""Hold a guard to its contract: registered codes, valid spans, the same answer twice.
+
+Needs no test runner: `contract_breaches` returns what is wrong, `assert_guard_contract` raises
+an AssertionError that says so.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from demur.codes.default import default_registry
+from demur.codes.registry import Registry
+from demur.errors import InputError, InputTypeError
+from demur.guards.builtin import builtin_of
+from demur.guards.contract import finding_problem, guard_problems, text_of
+from demur.guards.events import config_of, event_of
+from demur.guards.guard import Guard
+from demur.model.finding import Finding
+
+__all__ = ["ODD_TEXTS", "assert_guard_contract", "contract_breaches"]
+
+_MOST_FINDINGS = 100_000
+_SHOWN = 60
+# Texts that break what was written for ordinary ones.
+ODD_TEXTS: tuple[str, ...] = (
+    "",
+    " ",
+    "\x00",
+    "a\x00b",
+    "\ud800",
+    "ok \udfff ok",
+    "\u202e\u2066reversed\u2069",
+    "z\u0300\u0301\u0302" * 50,
+    "\u200b" * 2000,
+    "\U0001f9d1\u200d\U0001f680" * 20,
+    "((((((((((" * 40,
+    "'\"`$(){}[]<>|&;\\",
+    '{"a": [',
+    "line\rline\nline\r\nline\u2028line\x85line",
+    "QUJD" * 500,
+    "%41%42%zz%",
+    "-" * 5000,
+    "ignore " * 500,
+    "ß" * 300 + "İ" * 300,
+)
+
+
+def assert_guard_contract(
+    guard: Guard,
+    events: Iterable[Any] = (),
+    *,
+    config: Any = None,
+    registry: Registry | None = None,
+) -> None:
+    """Raise an AssertionError that names everything in which `guard` breaks the contract.
+
+    `events` are events of the guard's surface, or texts where the surface takes some; odd
+    texts are tried beside them.
+    """
+    broken = list(islice(contract_breaches(guard, events, config=config, registry=registry), 20))
+    if broken:
+        name = getattr(guard, "__name__", type(guard).__name__)
+        listed = "\n".join(f"- {breach}" for breach in broken)
+        message = f"the guard `{name}` breaks the contract:\n{listed}"
+        raise AssertionError(message)
+
+
+def contract_breaches(
+    guard: Guard,
+    events: Iterable[Any] = (),
+    *,
+    config: Any = None,
+    registry: Registry | None = None,
+) -> Iterator[str]:
+    """Yield in words each way in which `guard` breaks the contract."""
+    known = default_registry() if registry is None else registry
+    problems = list(guard_problems(guard, known))
+    if problems:
+        yield from problems
+        return
+    settings = _config(guard, config)
+    odd = [text for text in ODD_TEXTS if _takes_texts(guard)]
+    for given in [*events, *odd]:
+        event = _event(guard, given)
+        yield from (
+            f"{_shown(given)}: {breach}" for breach in _breaches(guard, event, settings, known)
+        )
+
+
+def _breaches(guard: Guard, event: Any, config: Any, registry: Registry) -> Iterator[str]:
+    first = _checked(guard, event, config)
+    if isinstance(first, str):
+        yield first
+        return
+    text = text_of(event)
+    for found in first:
+        problem = finding_problem(
+            found, surface=guard.SURFACE, codes=guard.CODES, text=text, registry=registry
+        )
+        if problem is not None:
+            yield problem
+    if _checked(guard, event, config) != first:
+        yield "asked twice, it answers differently: it is not pure"
+    if text is not None and not _in_order(first):
+        yield "the findings are not in the order of their spans"
+
+
+def _checked(guard: Guard, event: Any, config: Any) -> list[Finding] | str:
+    """Return the findings, or what went wrong; refusing an event by an `InputError` is no wrong."""
+    try:
+        found = list(islice(guard.check(event, config), _MOST_FINDINGS + 1))
+    except (InputError, InputTypeError):
+        return []
+    except Exception as error:  # noqa: BLE001 - that is what is looked for
+        return f"it raises {type(error).__name__}: {str(error)[:100]}"
+    return f"more than {_MOST_FINDINGS} findings" if len(found) > _MOST_FINDINGS else found
+
+
+def _in_order(findings: list[Any]) -> bool:
+    starts = [f.span.start for f in findings if isinstance(f, Finding) and f.span is not None]
+    return starts == sorted(starts)
+
+
+def _takes_texts(guard: Guard) -> bool:
+    try:
+        return builtin_of(guard.SURFACE).text is not None
+    except InputError:
+        return False
+
+
+def _event(guard: Guard, given: Any) -> Any:
+    """Return the event that `given` stands for; what stands for none goes to the guard as it is."""
+    try:
+        return event_of(guard.SURFACE, given)
+    except (InputError, InputTypeError):
+        return given
+
+
+def _config(guard: Guard, config: Any) -> Any:
+    if config is None and hasattr(guard, "CONFIG"):
+        return guard.CONFIG
+    if _is_builtin(guard) and (config is None or isinstance(config, dict)):
+        return config_of(guard.SURFACE, config)
+    return config
+
+
+def _is_known(guard: Guard) -> bool:
+    try:
+        builtin_of(guard.SURFACE)
+    except InputError:
+        return False
+    return True
+
+
+def _is_builtin(guard: Guard) -> bool:
+    return _is_known(guard) and getattr(guard, "__name__", "") == builtin_of(guard.SURFACE).module
+
+
+def _shown(given: Any) -> str:
+    try:
+        text = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+    except (TypeError, ValueError):
+        text = type(given).__name__
+    line = ascii(text)[1:-1]
+    return f"`{line[:_SHOWN]}…`" if len(line) > _SHOWN else f"`{line}`"

@@ -1,0 +1,116 @@
+import asyncio
+from typing import Any
+
+import pytest
+from toy_guards import finding, guard, raising, seeing
+
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
+from demur.gate.guarding import MOST_FINDINGS, Failure, Looked, look, unavailable
+from demur.gate.limiter import LimiterUnavailableError
+from demur.model.finding import Action, Finding, Span
+
+CORE = Registry.load()
+
+
+def looked(one: Any, event: Any = "some text") -> Looked:
+    return look(one, event, None, registry=CORE)
+
+
+def test_what_a_guard_sees_comes_back() -> None:
+    seen = finding(detail="x", evidence={"rule": "R"})
+
+    assert looked(seeing(seen)) == Looked((seen,))
+    assert looked(seeing()) == Looked()
+
+
+def test_a_list_will_do() -> None:
+    assert looked(guard(lambda _e, _c: [finding()])).findings == (finding(),)
+
+
+def test_a_guard_that_raises_keeps_what_it_found_and_its_words_to_itself() -> None:
+    result = looked(raising(RuntimeError("the password is swordfish"), [finding()]))
+
+    assert result.findings == (finding(),)
+    assert result.failure == Failure("failure", "it raised RuntimeError")
+
+
+def test_a_limiter_that_cannot_be_reached_says_so() -> None:
+    result = looked(raising(LimiterUnavailableError("Redis cannot be reached: TimeoutError")))
+
+    assert result.failure == Failure("unreachable", "Redis cannot be reached: TimeoutError")
+
+
+async def _later() -> list[Finding]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("said", "note"),
+    [
+        (lambda: None, "it returned a `NoneType`"),
+        (lambda: 3, "it returned a `int`"),
+        (_later, "it returned a `coroutine`"),
+        (lambda: ["RCE_RISK"], "a `str` is no finding"),
+        (lambda: [finding("MADE_UP")], "the code `MADE_UP` is not registered"),
+        (lambda: [finding(["x"])], "the code `['x']` is not registered"),  # type: ignore[arg-type] # that is the point
+        (lambda: [finding("RATE_LIMIT")], "the code `RATE_LIMIT` is not one of its `CODES`"),
+        (lambda: [finding(surface=Surface.OUTPUT)], "the surface is `output`, not `input`"),
+        (lambda: [finding(action="stop")], "the action is `stop`"),
+        (lambda: [finding(start=3, end=10)], "the span ends at 10, and the text at 9"),
+        (lambda: [finding(span=(1, 2))], "a `tuple` is no span"),
+        (
+            lambda: [finding(detail="x" * 121)],
+            "the detail must be a text of at most 120 characters",
+        ),
+        (lambda: [finding(detail=None)], "the detail must be a text of at most 120 characters"),
+        (
+            lambda: [finding(evidence={"at": object()})],
+            "the evidence is not plain JSON: ",
+        ),
+        (lambda: [finding(evidence=[1])], "the evidence must be a mapping"),
+        (
+            lambda: [finding(evidence={"x": "y" * 70_000})],
+            "the evidence takes more than 65536 bytes",
+        ),
+    ],
+)
+def test_rubbish_is_no_verdict(said: Any, note: str) -> None:
+    result = looked(guard(lambda _e, _c: said()))
+
+    assert result.findings == ()
+    assert result.failure is not None
+    assert result.failure.cause == "failure"
+    assert result.failure.note.startswith(note[:60])
+
+
+def test_an_event_without_a_text_has_no_end_for_spans() -> None:
+    assert looked(seeing(finding(start=3, end=10)), event=object()).failure is None
+
+
+def test_findings_beyond_measure_are_dropped_but_the_strict_ones_stay() -> None:
+    many = [finding(action=Action.WARN)] * (MOST_FINDINGS + 500)
+    result = looked(seeing(*many, finding(action=Action.BLOCK)))
+
+    assert len(result.findings) == MOST_FINDINGS + 1
+    assert result.findings[-1].action is Action.BLOCK
+
+
+def test_a_guard_without_verdict_is_a_finding() -> None:
+    late = unavailable("acme", "output", Failure("timeout", "it took longer than 2 s"), 2.0)
+
+    assert late.code == "GUARDRAIL_UNAVAILABLE"
+    assert late.surface == "runtime"
+    assert late.evidence == {"guard": "acme", "cause": "timeout", "on": "output", "timeout": 2.0}
+    assert late.detail == "the guard `acme` gave no verdict: it took longer than 2 s"
+    assert not CORE[late.code].decided
+    broken = unavailable("x" * 300, "input", Failure("failure", "it raised OSError"), None)
+    assert len(broken.detail) == 120
+    assert "timeout" not in broken.evidence
+
+
+def test_an_error_of_the_loop_is_the_callers() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        looked(raising(KeyboardInterrupt()))  # type: ignore[arg-type] # that is the point
+    assert Span(start=0, end=1) == finding().span
+    asyncio.run(_later())

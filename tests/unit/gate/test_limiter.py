@@ -1,0 +1,128 @@
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from demur.errors import InputError, InputTypeError
+from demur.gate.limiter import LocalLimiter
+from demur.guards import rate
+from demur.guards.rate import RateConfig
+from demur.guards.rate_limits import RateLimit
+
+TEN = RateLimit(count=10, per_s=60)
+
+
+class Moving:
+    """A clock of seconds that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+def admitted(limiter: LocalLimiter, key: str, *limits: RateLimit, cost: int = 1) -> bool:
+    taken = limiter.take(key, limits, cost)
+    return not any(list(rate.check(use, RateConfig())) for use in taken.uses)
+
+
+def test_it_admits_the_limit_and_no_more() -> None:
+    limiter = LocalLimiter(clock=Moving())
+
+    assert sum(admitted(limiter, "a", TEN) for _ in range(30)) == 10
+    assert sum(admitted(limiter, "b", TEN) for _ in range(30)) == 10
+
+
+def test_what_runs_out_can_be_used_again() -> None:
+    clock = Moving()
+    limiter = LocalLimiter(clock=clock)
+    assert sum(admitted(limiter, "a", TEN) for _ in range(30)) == 10
+    clock.now += 12
+
+    assert sum(admitted(limiter, "a", TEN) for _ in range(30)) == 2
+
+
+def test_of_several_limits_all_count_a_use_or_none() -> None:
+    limiter = LocalLimiter(clock=Moving())
+    tokens = RateLimit(count=100, per_s=60, unit="tokens")
+
+    assert sum(admitted(limiter, "a", TEN, tokens, cost=4) for _ in range(9)) == 2
+    # What was refused by one limit was not counted by the other.
+    assert admitted(limiter, "a", tokens, cost=92)
+    assert admitted(limiter, "a", TEN, cost=2)
+    assert not admitted(limiter, "a", TEN)
+
+
+def test_closed_it_has_forgotten() -> None:
+    limiter = LocalLimiter(clock=Moving())
+    limiter.take("a", [TEN])
+    limiter.close()
+
+    assert len(limiter) == 0
+
+
+def test_it_says_where_it_counts() -> None:
+    assert LocalLimiter().take("a", [TEN]).counted == "process"
+
+
+def test_many_threads_get_no_more_than_one_would() -> None:
+    limiter = LocalLimiter(clock=Moving())
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    counts = [0] * 8
+    start = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        start.wait()
+        counts[number] = sum(admitted(limiter, "a", TEN) for _ in range(200))
+
+    try:
+        _in_threads(work)
+    finally:
+        sys.setswitchinterval(before)
+
+    assert sum(counts) == 10
+
+
+def _in_threads(work: Callable[[int], None]) -> None:
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_no_more_keys_are_kept_than_allowed() -> None:
+    limiter = LocalLimiter(most_keys=50, clock=Moving())
+    for number in range(500):
+        admitted(limiter, f"key {number}", TEN)
+
+    assert len(limiter) == 50
+    assert sum(admitted(limiter, "key 499", TEN) for _ in range(30)) == 9
+
+
+def test_keys_that_ran_empty_go_first() -> None:
+    clock = Moving()
+    limiter = LocalLimiter(clock=clock)
+    for number in range(100):
+        admitted(limiter, f"old {number}", TEN)
+    clock.now += 3600
+    for number in range(100):
+        admitted(limiter, f"new {number}", TEN)
+
+    assert len(limiter) == 100
+
+
+def test_what_is_no_use_is_not_counted() -> None:
+    limiter = LocalLimiter()
+
+    with pytest.raises(InputError, match="costs from 0"):
+        limiter.take("a", [TEN], cost=-5)
+    with pytest.raises(InputTypeError):
+        limiter.take(None, [TEN])  # type: ignore[arg-type] # that is the point
+    with pytest.raises(InputError, match="at least one key"):
+        LocalLimiter(most_keys=0)
+    assert len(limiter) == 0

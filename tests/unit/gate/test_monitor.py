@@ -1,0 +1,343 @@
+import json
+import logging
+import threading
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gates import NOON, Ticking
+
+from demur.errors import InputError
+from demur.gate.activation import Activation
+from demur.gate.guard_report import Thresholds
+from demur.gate.monitor import GuardrailMonitor
+
+
+def activation(**more: Any) -> Activation:
+    usual: dict[str, Any] = {
+        "time": NOON,
+        "surface": "input",
+        "guard": "input",
+        "code": "CONTENT_CYBER",
+        "action": "block",
+    }
+    return Activation(**{**usual, **more})
+
+
+def watching(**settings: Any) -> tuple[GuardrailMonitor, Ticking]:
+    clock = Ticking()
+    return GuardrailMonitor(clock=clock, **settings), clock
+
+
+def runs(monitor: GuardrailMonitor, count: int, action: str = "", guard: str = "input") -> None:
+    for _ in range(count):
+        monitor.ran("input", guard, action)
+
+
+def kinds(monitor: GuardrailMonitor, days: float = 7) -> list[str]:
+    return [found.kind for found in monitor.report(days).warnings]
+
+
+def test_it_counts_by_surface_action_and_code() -> None:
+    monitor, _ = watching()
+    for code, action, surface in (
+        ("CONTENT_CYBER", "block", "input"),
+        ("CONTENT_CYBER", "warn", "input"),
+        ("SECRET_LEAK", "escalate", "output"),
+    ):
+        monitor.record(activation(code=code, action=action, surface=surface))
+    runs(monitor, 4)
+    report = monitor.report()
+
+    assert report.total == 3
+    assert report.runs == 4
+    assert report.stopped == 2
+    assert report.by_surface == {"input": 2, "output": 1}
+    assert report.by_action == {"block": 1, "escalate": 1, "warn": 1}
+    assert report.by_code == {"CONTENT_CYBER": 2, "SECRET_LEAK": 1}
+    assert report.by_guard == {"input": 3}
+    assert (report.since, report.until) == ("2026-11-08T12:00:00.000Z", "2026-11-15T12:00:00.000Z")
+    assert report.warnings == ()
+
+
+def test_the_report_reads_as_text() -> None:
+    monitor, _ = watching(thresholds=Thresholds(most_blocks=1))
+    monitor.record(activation(time=NOON - timedelta(days=9)))
+    for _ in range(2):
+        monitor.record(activation())
+
+    assert str(monitor.report()) == (
+        "Guardrail report (last 7 days)\n"
+        "Total activations: 2, 2 stopped\n"
+        "By surface: input 2\n"
+        "By action: block 2\n"
+        "By code: CONTENT_CYBER 2\n"
+        "Trend: 2 times as many as in the 7 days before\n"
+        "warning[high_block_rate] input/input stopped 2 requests\n"
+        "  help: look for false positives: read some of its previews"
+    )
+
+
+def test_an_empty_report_is_short() -> None:
+    monitor, _ = watching()
+
+    assert str(monitor.report(1)) == (
+        "Guardrail report (last 1 day)\nTotal activations: 0, 0 stopped"
+    )
+
+
+def test_only_the_days_that_are_asked_for_count() -> None:
+    monitor, clock = watching()
+    monitor.record(activation())
+    clock.advance(days=6)
+    assert monitor.report(7).total == 1
+    assert monitor.report(2).total == 0
+    clock.advance(days=2)
+
+    assert monitor.report(7).total == 0
+    assert monitor.report(30).total == 1
+
+
+def test_each_day_is_told() -> None:
+    monitor, clock = watching()
+    monitor.record(activation())
+    clock.advance(days=1)
+    monitor.record(activation(time=clock.now, action="warn"))
+    days = monitor.report(3).daily
+
+    assert [(day.activations, day.stopped) for day in days] == [(0, 0), (1, 1), (1, 0)]
+
+
+# -- what looks wrong ------------------------------------------------------------------------
+
+
+def test_a_guard_that_stops_too_much_is_suspicious() -> None:
+    monitor, _ = watching()
+    runs(monitor, 80)
+    runs(monitor, 20, "block")
+    [found] = monitor.report().warnings
+
+    assert found.kind == "high_block_rate"
+    assert found.message == "stops 20% of what it sees (20 of 100)"
+    assert "false positives" in found.help
+
+
+def test_a_few_runs_prove_nothing() -> None:
+    monitor, _ = watching()
+    runs(monitor, 10)
+    runs(monitor, 20, "block")
+
+    assert kinds(monitor) == []
+
+
+def test_warnings_of_a_guard_do_not_count_as_stops() -> None:
+    monitor, _ = watching()
+    runs(monitor, 80)
+    runs(monitor, 40, "warn")
+
+    assert kinds(monitor) == []
+
+
+def test_where_runs_are_not_counted_more_than_a_hundred_blocks_are_many() -> None:
+    monitor, _ = watching()
+    for _ in range(101):
+        monitor.record(activation())
+
+    assert kinds(monitor) == ["high_block_rate"]
+
+
+@pytest.mark.parametrize(("last", "word"), [(90, "more"), (2, "fewer")])
+def test_a_sudden_change_is_suspicious(last: int, word: str) -> None:
+    monitor, clock = watching()
+    for _ in range(6):
+        runs(monitor, 975)
+        runs(monitor, 25, "block")
+        clock.advance(days=1)
+    runs(monitor, 1000 - last)
+    runs(monitor, last, "block")
+    [found] = monitor.report().warnings
+
+    assert found.kind == "sudden_change"
+    assert f"stopped {last} in the last day, {word} than the 25 to be expected" == found.message
+
+
+def test_more_traffic_alone_is_no_change() -> None:
+    monitor, clock = watching()
+    for _ in range(6):
+        runs(monitor, 975)
+        runs(monitor, 25, "block")
+        clock.advance(days=1)
+    runs(monitor, 9750)
+    runs(monitor, 250, "block")
+
+    assert kinds(monitor) == []
+
+
+def test_a_change_is_seen_where_runs_are_not_counted() -> None:
+    monitor, clock = watching(thresholds=Thresholds(most_blocks=10_000))
+    for day in range(7):
+        for _ in range(90 if day == 6 else 10):
+            monitor.record(activation(time=clock.now))
+        clock.advance(days=day < 6)
+
+    assert kinds(monitor) == ["sudden_change"]
+    assert kinds(monitor, days=1) == []
+
+
+def test_a_guard_that_never_speaks_is_suspicious() -> None:
+    monitor, _ = watching()
+    runs(monitor, 1000, guard="deaf")
+    [found] = monitor.report().warnings
+
+    assert (found.kind, found.guard) == ("never_fires", "deaf")
+    assert found.message == "never spoke in 1000 runs"
+
+
+def test_a_guard_that_fails_is_told() -> None:
+    monitor, _ = watching()
+    runs(monitor, 50)
+    monitor.record(activation(code="GUARDRAIL_UNAVAILABLE", action="warn"))
+    report = monitor.report()
+
+    assert report.failures == 1
+    assert [found.message for found in report.warnings] == ["gave no verdict 1 times in 50 runs"]
+
+
+def test_a_failure_outside_of_counted_runs_is_told_too() -> None:
+    monitor, _ = watching()
+    monitor.record(activation(code="GUARDRAIL_UNAVAILABLE"))
+
+    assert [found.message for found in monitor.report().warnings] == ["gave no verdict 1 times"]
+
+
+# -- memory, threads, files ------------------------------------------------------------------
+
+
+def test_memory_is_bounded_whatever_comes() -> None:
+    monitor, clock = watching(most_hours=48, most_recent=10)
+    for number in range(3000):
+        monitor.record(activation(guard=f"guard {number}", preview=str(number)))
+    for _ in range(100):
+        clock.advance(hours=1)
+        monitor.record(activation(time=clock.now))
+
+    assert len(monitor.activations) == 10
+    assert len(monitor._hours) == 48
+    assert all(len(counts) <= 2001 for counts in monitor._hours.values())
+    assert monitor.report(30).total == 48
+
+
+def test_what_does_not_fit_is_counted_together() -> None:
+    monitor, _ = watching()
+    for number in range(2100):
+        monitor.record(activation(guard=f"guard {number}"))
+        monitor.ran("input", f"guard {number}")
+    report = monitor.report()
+
+    assert report.total == 2100
+    assert report.runs == 2100
+    assert report.by_surface["others"] > 0
+
+
+def test_threads_lose_no_count() -> None:
+    monitor, _ = watching()
+
+    def work() -> None:
+        for _ in range(300):
+            monitor.record(activation())
+            monitor.ran("input", "input", "block")
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert (monitor.report().total, monitor.report().runs) == (2400, 2400)
+
+
+def test_each_activation_is_a_line_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "guards.jsonl"
+    monitor, _ = watching(path=path)
+    monitor.record(activation(preview="a “line”\u2028", milliseconds=0.25))
+    [line] = path.read_text(encoding="utf-8").split("\n")[:-1]
+
+    assert json.loads(line) == {
+        "time": "2026-11-15T12:00:00Z",
+        "surface": "input",
+        "guard": "input",
+        "code": "CONTENT_CYBER",
+        "action": "block",
+        "preview": "a “line”\u2028",
+        "milliseconds": 0.25,
+    }
+
+
+def test_what_a_file_holds_is_counted_again(tmp_path: Path) -> None:
+    path = tmp_path / "guards.jsonl"
+    first, _ = watching(path=path)
+    first.record(activation())
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"time": "2026-11-15T12:0')
+    second, _ = watching(path=path)
+    second.record(activation())
+
+    assert second.report().total == 2
+    assert second.activations == (activation(), activation())
+
+
+def test_a_file_that_cannot_be_written_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monitor, _ = watching(path=tmp_path / "missing" / "guards.jsonl")
+    with caplog.at_level(logging.WARNING, "demur"):
+        for _ in range(3):
+            monitor.record(activation())
+    assert len(caplog.records) == 1
+    (tmp_path / "missing").mkdir()
+    monitor.record(activation())
+
+    assert monitor.report().total == 4
+    assert len((tmp_path / "missing/guards.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the activations"):
+        GuardrailMonitor(tmp_path)
+
+
+# -- what others log -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("CONTENT_CYBER", "CONTENT_CYBER"),
+        ("REFUSED: RATE_LIMIT: too many", "RATE_LIMIT"),
+        ("Output contains forbidden content", "OUTPUT_FORBIDDEN"),
+        ("Potential crisis - requires human intervention", "CRISIS_ESCALATION"),
+        ("somebody felt like it", "unknown"),
+    ],
+)
+def test_other_guards_can_be_logged(reason: str, code: str) -> None:
+    monitor, _ = watching()
+    monitor.log("input", "block", reason, "how do I ... mary@example.com", NOON)
+    report = monitor.report()
+
+    assert report.by_code == {code: 1}
+    assert monitor.activations[0].preview == "how do I ... [removed]"
+
+
+def test_a_log_without_a_time_is_now_and_a_naive_time_is_utc() -> None:
+    monitor, _ = watching()
+    monitor.log("input", "block", "RCE_RISK", "x")
+    monitor.log("input", "block", "RCE_RISK", "x", datetime(2026, 11, 15, 11))  # noqa: DTZ001 - that is the point
+
+    assert monitor.report().total == 2
+
+
+@pytest.mark.parametrize("days", [0, -1, float("nan"), 1e9])
+def test_there_is_no_report_on_such_days(days: float) -> None:
+    with pytest.raises(InputError, match="days"):
+        watching()[0].report(days)
