@@ -25,6 +25,9 @@ bench: $(READY) ## measure: the contract beside plain `re`, policies as they gro
 	@$(PY) bench/contract.py
 	@$(PY) bench/policy.py
 	@$(PY) bench/store.py
+	@$(PY) bench/scan.py
+	@$(PY) bench/output.py
+	@$(PY) bench/pipeline.py
 
 bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate, heavy environment)
 	@.venv-bench/bin/python bench/decide.py

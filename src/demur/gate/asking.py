@@ -41,8 +41,8 @@ DEFAULT_TENANT = "default"
 
 _Part = TypeVar("_Part", Finding, Grant)
 
-# What is asked, without what only names or links the asking of it.
-_SUBSTANCE = ("action", "context", "evidence", "subject")
+# What only names or links the asking, and is not part of what is asked.
+_NAMING = frozenset({"continues", "policy", "request_id", "schema_version", "tenant", "trace"})
 _TARGET_KEYS = ("system", "resource_type", "resource_id")
 
 
@@ -186,7 +186,9 @@ def scope_of(asked: Asked) -> Mapping[str, str]:
     facts = asked.request.facts
     # What may not be stored cannot be what a grant is held against later.
     target = asked.redacted.request["action"].get("target") or {}
-    substance = {key: facts[key] for key in _SUBSTANCE if facts.get(key) is not None}
+    substance = {
+        key: part for key, part in facts.items() if part is not None and key not in _NAMING
+    }
     raw = fast_encode(substance) if asked.request.usual else canonical_bytes(substance)
     named_targets = {
         key: target[key] for key in _TARGET_KEYS if isinstance(target.get(key), str) and target[key]
@@ -207,6 +209,8 @@ def _tenant(asked: Request, given: str | None) -> str:
         raise InputTypeError.expected("tenant", "a name", given)
     if not 0 < len(given) <= LONGEST_NAME:
         raise InputError(f"a tenant has 1 to {LONGEST_NAME} characters", where="tenant")
+    if not given.isprintable():
+        raise InputError("a tenant holds a character that cannot be shown", where="tenant")
     given = _usable("tenant", given).value
     # INVARIANT: the operator's tenant beats the caller's.
     if claimed is not None and claimed != given:
@@ -232,7 +236,7 @@ def _checked(where: str, item: _Part, kind: type[_Part]) -> _Part:
     try:
         plain = msgspec.to_builtins(fields, builtin_types=(bytes, bytearray, memoryview))
         return msgspec.convert(_usable(where, plain).value, kind)
-    except (msgspec.ValidationError, TypeError) as error:
+    except (msgspec.ValidationError, TypeError, RecursionError) as error:
         problem, _, at = str(error).partition(" - at ")
         place = at.strip("`").removeprefix("$")
         raise InputError(problem[:1].lower() + problem[1:], where=f"{where}{place}") from error

@@ -143,10 +143,29 @@ class Engine:
         )
         return self.resolve(asked, question)
 
+    def _unlifted(self, decision: Decision) -> Decision:
+        if not decision.lifted_by or decision.verdict is Verdict.ALLOW:
+            return decision
+        return conclude(
+            decision.verdict,
+            dict.fromkeys((*decision.reason_codes, *decision.resolved_codes)),
+            constraints=decision.constraints,
+            missing=decision.missing,
+            attempts_left=decision.attempts_left,
+            requester=decision.requester,
+            scope=decision.scope,
+            accepted=decision.accepted,
+            obligations=decision.obligations,
+            registry=self.registry,
+        )
+
     def resolve(self, decision: Decision, question: Question) -> Decision:
-        """Return a decision after the question's grants and acceptances lifted what they can."""
+        """Return a decision after the question's grants and acceptances lifted what they can.
+
+        What grants lifted before is judged again: they may have ended or been revoked since.
+        """
         return resolve(
-            decision,
+            self._unlifted(decision),
             question.grants,
             question.accepted,
             keys=self._keys,

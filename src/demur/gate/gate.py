@@ -19,6 +19,7 @@ from demur.classification.keys import KeyRing
 from demur.codes.bundle import bundle
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
+from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, InputTypeError
 from demur.gate.asking import DEFAULT_TENANT, Asked, Given, gather, scope_of
 from demur.gate.clock import Clock, Entropy, system_clock, system_entropy
@@ -181,13 +182,14 @@ class Gate:
         continues the first one, and later requests that continue it carry its grants along.
 
         Raises:
-            InputError: There is no such decision, or its personal part was erased.
+            InputError: There is no such decision, it was erased, or there is nothing to resolve.
             StorageError: The store cannot be read.
         """
         _, before = known(self.store, decision_id, tenant)
         personal = before.personal
         if personal is None:
             raise InputError(f"decision `{decision_id}` was erased and cannot be resolved")
+        _check_resolvable(before)
         follow_up = {**personal.request, "request_id": None, "continues": decision_id}
         given = Given(personal.findings, grants, accepted, None, before.tenant)
         asked = continued(self.store, self._gathered(follow_up, given), self._attempts)
@@ -338,15 +340,26 @@ class Gate:
             stored = await self.store.aput(made.record, self._snapshots)
         except StorageError as error:
             return await asyncio.to_thread(self._unavailable, made, error)
-        if _answers(stored, made.asked):
+        if self._answers(stored, made.asked):
             return stored.record
         return await self._astored(self._conflicting(made, stored))
 
     def _settled(self, made: _Made, stored: Stored) -> DecisionRecord:
         """Return what was stored; a request id that was used before gives the first decision."""
-        if _answers(stored, made.asked):
+        if self._answers(stored, made.asked):
             return stored.record
         return self._stored(self._conflicting(made, stored))
+
+    def _answers(self, stored: Stored, asked: Asked) -> bool:
+        """Return whether a stored record is the decision on this very question."""
+        if not stored.duplicate:
+            return True
+        first = stored.record
+        # What did not bind when it was decided cannot be the answer of a gate that binds.
+        if first.enforced != (self.mode is Mode.ENFORCE):
+            return False
+        personal = first.personal if first.seal_holds else None
+        return personal is not None and asked.fingerprint(personal.salt) == personal.fingerprint
 
     def _conflicting(self, made: _Made, stored: Stored) -> _Made:
         judgement = conflict(self.registry, stored.record.decision_id)
@@ -369,6 +382,12 @@ class Gate:
         return record
 
 
+def _check_resolvable(before: DecisionRecord) -> None:
+    """Refuse what authority has nothing to say about; what it said once may have ended since."""
+    if before.verdict is Verdict.ALLOW:
+        raise InputError(f"decision `{before.decision_id}` allows: there is nothing to resolve")
+
+
 def _mode(mode: str) -> Mode:
     try:
         return Mode(mode)
@@ -383,14 +402,6 @@ def _attempts(attempts: int) -> int:
     if attempts < 1:
         raise InputError(f"there is at least one attempt, not {attempts}", where="attempts")
     return attempts
-
-
-def _answers(stored: Stored, asked: Asked) -> bool:
-    """Return whether a stored record is the decision on this very question."""
-    if not stored.duplicate:
-        return True
-    personal = stored.record.personal if stored.record.seal_holds else None
-    return personal is not None and asked.fingerprint(personal.salt) == personal.fingerprint
 
 
 def _check_pin(asked: Asked, policy: Policy) -> None:

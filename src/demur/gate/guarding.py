@@ -4,7 +4,7 @@ A guard that raises, hangs or says what it may not say gave no verdict. What it 
 then counts; that it failed is told apart, so that the pipeline can close or open.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from inspect import iscoroutine
 from types import GeneratorType
 from typing import Any, Literal, NamedTuple
@@ -57,11 +57,15 @@ def look(guard: Guard, event: Any, config: Any, *, registry: Registry) -> Looked
     return Looked(tuple(found), failure) if found or failure else NOTHING
 
 
+def _lists(said: Any) -> bool:
+    return isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping)
+
+
 def _gather(
     guard: Guard, event: Any, config: Any, registry: Registry, found: list[Finding]
 ) -> Failure | None:
     said = guard.check(event, config)
-    if said.__class__ is not GeneratorType and not isinstance(said, Iterable):
+    if said.__class__ is not GeneratorType and not _lists(said):
         if iscoroutine(said):
             said.close()
         return Failure("failure", _short(f"it returned a `{type(said).__name__}`"))

@@ -93,7 +93,7 @@ class GuardrailMonitor:
                 surface=guardrail_type,
                 guard=guardrail_type,
                 code=_code_of(reason),
-                action=action,
+                action=action.lower(),
                 preview=preview(user_input),
             )
         )

@@ -43,6 +43,7 @@ _STRICTNESS = (Action.BLOCK, Action.ESCALATE, Action.WARN)
 _SURFACES = frozenset(Surface)
 # A rate guard counts what it is asked about: its event is a key, and no state to be read.
 _READABLE = frozenset(builtin.surface for builtin in BUILTIN) - {Surface.RATE}
+_TEXTS = frozenset({Surface.INPUT, Surface.OUTPUT, Surface.TOOL_RESULT, Surface.RETRIEVAL})
 _log = logging.getLogger("demur")
 
 
@@ -267,14 +268,24 @@ def _running(step: GuardStep, registry: Registry) -> _Running:
         raise InputError(problem, where=f"guard `{name}`", help="`closed` or `open`")
     if step.timeout_s is not None and not 0 < step.timeout_s <= 3600:
         raise InputError("a timeout is from 0 to 3600 seconds", where=f"guard `{name}`")
+    config = _config(step)
+    if step.timeout_s is not None:
+        _warm(step, config, registry)
     return _Running(
         step,
         _plain(name),
         str(guard.SURFACE),
-        _config(step),
+        config,
         None if step.timeout_s is None else Workers(),
         bool(getattr(guard, "blocking", False)),
     )
+
+
+def _warm(step: GuardStep, config: Any, registry: Registry) -> None:
+    """Have a built-in guard compile its rules now, not on the time of its first event."""
+    surface = _MODULES.get(str(getattr(step.guard, "__name__", "")))
+    if surface in _TEXTS:
+        look(step.guard, event_of(surface, "ordinary words"), config, registry=registry)
 
 
 def _plain(name: str) -> str:

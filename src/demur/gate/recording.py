@@ -11,6 +11,7 @@ from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
 from demur.gate.asking import Asked, scope_of
 from demur.gate.clock import timestamp
 from demur.gate.engine import Engine, Judgement, overlap
+from demur.gate.redaction import scrub
 from demur.memory.recall import Recall
 from demur.model.frozen import frozen
 from demur.model.record import (
@@ -104,7 +105,7 @@ class Recorder:
             invalid=_invalid(evaluation) if evaluation.invalid else (),
             constraints=decision.constraints,
             missing=decision.missing,
-            accepted=decision.accepted,
+            accepted=tuple(scrub(decision.accepted, asked.redacted.texts)),
             resolved_codes=decision.resolved_codes,
             lifted_by=decision.lifted_by,
             ignored_grants=decision.ignored_grants,

@@ -34,6 +34,9 @@ _CONTAINERS = (dict, list)
 _SHORTEST_SCRUBBED = 4
 # Searching for more texts than this takes too long; then hardly anything is kept.
 _MOST_SCRUBBED = 256
+# Nor is a longer list of what was removed of use to anybody.
+_MOST_REMOVED = 256
+_LONGEST_NAMED = 20_000
 # What a record says of a request in columns of its own; it cannot be removed from there.
 _NEEDED = ("action.type", "continues", "request_id", "subject.id", "subject.type", "tenant.id")
 _KEPT = frozenset(
@@ -143,7 +146,10 @@ def redact(request: Mapping[str, Any], profile: Profile) -> Redacted:
     if not profile.paths and (not profile.secret_keys or not _has_secrets(request)):
         return Redacted(request, details=not profile.details)
     removal = _Removal(profile)
-    kept = removal.mapping(request, "", "")
+    try:
+        kept = removal.mapping(request, "", "")
+    except _TooMuchError:
+        return _bare(request)
     if not removal.removed:
         return Redacted(request, details=not profile.details)
     if len(removal.texts) > _MOST_SCRUBBED:
@@ -212,6 +218,10 @@ def _has_secrets(value: Any) -> bool:
     return False
 
 
+class _TooMuchError(Exception):
+    """There is more to remove than a record can name."""
+
+
 class _Removal:
     """Takes out secrets and paths. `plain` is a place as paths name it, without list places."""
 
@@ -220,6 +230,7 @@ class _Removal:
         self._paths = frozenset(profile.paths)
         self.removed: list[str] = []
         self.texts: set[str] = set()
+        self._named = 0
 
     def mapping(self, value: Mapping[str, Any], path: str, plain: str) -> dict[str, Any]:
         kept: dict[str, Any] = {}
@@ -248,6 +259,9 @@ class _Removal:
 
     def _remove(self, path: str, value: Any) -> None:
         self.removed.append(path)
+        self._named += len(path)
+        if len(self.removed) > _MOST_REMOVED or self._named > _LONGEST_NAMED:
+            raise _TooMuchError
         self._remember(value)
 
     def _remember(self, value: Any) -> None:

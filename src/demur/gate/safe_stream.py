@@ -1,7 +1,8 @@
 """A model's answer shown while it is written: text leaves once nothing in it can be forbidden.
 
 Where text cannot be judged piece by piece, it is held until the end: with an output guard
-that needs the whole answer, or a gate whose policy may let pass what the guard would stop.
+that needs the whole answer or has a timeout, rules that only warn of what obliges, or a gate
+whose policy may let pass what the guard would stop, or stop what it would let pass.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
@@ -10,14 +11,17 @@ from typing import cast
 
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError
+from demur.gate.gate import Gate
 from demur.gate.generated import Generated
 from demur.gate.generation import after, atake, before, take
 from demur.gate.model_call import Model, MustBeAwaitedError, aask, ask
 from demur.gate.session import Session
 from demur.guards.builtin import builtin_of
 from demur.guards.events import config_of
+from demur.guards.rules import builtin_rules
 from demur.guards.stream import guard_stream, guard_stream_async
 from demur.guards.stream_flow import OnBlock, StreamConfig
+from demur.model.finding import Action
 from demur.policy.policy import Mode
 
 __all__ = ["AsyncSafeStream", "SafeStream"]
@@ -78,8 +82,11 @@ class SafeStream:
                         yield piece
         except MustBeAwaitedError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the model's and is reported
-            self._generated = session.failed(error)
+        except _ModelError as error:
+            self._generated = session.failed(error.error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing more leaves
+            guarding = config is not None and seen
+            self._generated = session.failed(error, "the output guard" if guarding else "the model")
         else:
             self._generated = cast("Generated", take(after(session, "".join(seen)), session))
         yield from _last(self._generated, shown=shown)
@@ -139,8 +146,11 @@ class AsyncSafeStream:
                     async for piece in stream:
                         shown = True
                         yield piece
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the model's and is reported
-            self._generated = session.failed(error)
+        except _ModelError as error:
+            self._generated = session.failed(error.error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing more leaves
+            guarding = config is not None and seen
+            self._generated = session.failed(error, "the output guard" if guarding else "the model")
         else:
             answer = await atake(after(session, "".join(seen)), session)
             self._generated = cast("Generated", answer)
@@ -150,29 +160,54 @@ class AsyncSafeStream:
 
 def _live(session: Session) -> StreamConfig | None:
     """Return how the answer is guarded while it comes, or None if it has to be held."""
-    gate = session.gate
-    if gate is not None and (gate.policy.shadows or gate.mode is not Mode.ENFORCE):
+    if session.gate is not None and not _follows(session.gate):
         return None
     steps = [one for one in session.pipeline.steps if one.guard.SURFACE == Surface.OUTPUT]
     if not steps:
         return None
     [step, *others] = steps
     builtin = getattr(step.guard, "__name__", "") == builtin_of(Surface.OUTPUT).module
-    if others or step.shadow or not builtin:
+    if others or step.shadow or step.timeout_s is not None or not builtin:
         return None
-    return StreamConfig(output=config_of(Surface.OUTPUT, step.config), on_block=OnBlock.END)
+    config = config_of(Surface.OUTPUT, step.config)
+    rules = builtin_rules(Surface.OUTPUT) if config.rules is None else config.rules
+    warnings = [rule for rule in rules.rules if rule.action is Action.WARN]
+    if any(session.counts(rule.code, rule.action) for rule in warnings):
+        return None
+    return StreamConfig(output=config, on_block=OnBlock.END)
+
+
+def _follows(gate: Gate) -> bool:
+    """Return whether the gate stops exactly what findings alone would stop."""
+    policy = gate.policy
+    reads = any(rule.reads_findings for rule in policy.rules)
+    return gate.mode is Mode.ENFORCE and not policy.shadows and not reads
+
+
+class _ModelError(Exception):
+    """Something the model raised, told apart from what the guard around it raises."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def _kept(said: Iterator[str], seen: list[str]) -> Iterator[str]:
-    for piece in said:
-        seen.append(piece)
-        yield piece
+    try:
+        for piece in said:
+            seen.append(piece)
+            yield piece
+    except Exception as error:
+        raise _ModelError(error) from error
 
 
 async def _akept(said: AsyncIterator[str], seen: list[str]) -> AsyncIterator[str]:
-    async for piece in said:
-        seen.append(piece)
-        yield piece
+    try:
+        async for piece in said:
+            seen.append(piece)
+            yield piece
+    except Exception as error:
+        raise _ModelError(error) from error
 
 
 def _last(generated: Generated, *, shown: bool) -> Iterator[str]:

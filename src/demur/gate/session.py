@@ -94,12 +94,13 @@ class Session:
         """Whether the answer must not be given: by the gate's word, or else by the findings'."""
         if self._record is not None:
             return not self._record.may_execute
-        return any(self._counts(found) for found in self._findings)
+        return any(self.counts(found.code, found.action) for found in self._findings)
 
-    def _counts(self, found: Finding) -> bool:
-        entry = self._registry[found.code]
+    def counts(self, code: str, action: Action) -> bool:
+        """Return whether a finding of that kind stops the answer where no gate decides."""
+        entry = self._registry[code]
         # Neither what nobody could judge nor what obliges can be a mere warning.
-        return found.action is not Action.WARN or not entry.decided or bool(entry.obligations)
+        return action is not Action.WARN or not entry.decided or bool(entry.obligations)
 
     def answered(self, text: str) -> Generated:
         """Return the model's answer, which may be given."""
@@ -126,15 +127,15 @@ class Session:
             resources=resources,
         )
 
-    def failed(self, error: BaseException | str) -> Generated:
-        """Return what to say if the model failed: that is no refusal."""
+    def failed(self, error: BaseException | str, who: str = "the model") -> Generated:
+        """Return what to say if the model failed, or `who` else did: that is no refusal."""
         kind = error if isinstance(error, str) else type(error).__name__
         finding = Finding(
             code=ReasonCode.INTERNAL_ERROR,
             surface=Surface.RUNTIME,
             # The words of an error may quote the prompt.
-            detail=f"the model failed: {kind}"[:120],
-            evidence={"error": kind, "stage": "model"},
+            detail=f"{who} failed: {kind}"[:120],
+            evidence={"error": kind, "stage": who.rpartition(" ")[2]},
         )
         resources = self._resources()
         return Generated(
@@ -147,7 +148,7 @@ class Session:
         )
 
     def _refusal(self) -> Refusal:
-        counted = [found for found in self._findings if self._counts(found)]
+        counted = [one for one in self._findings if self.counts(one.code, one.action)]
         record = self._record
         codes = [found.code for found in counted] if record is None else record.reason_codes
         code = max(codes, key=self._strictness)

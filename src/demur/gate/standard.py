@@ -14,6 +14,8 @@ from demur.guards.rate_limits import RateLimit
 
 __all__ = ["standard_pipeline"]
 
+# What a package brings may wait for a network; nobody waits for it for ever.
+_PATIENCE_S = 2.0
 _AROUND_A_MODEL = (Surface.INPUT, Surface.OUTPUT)
 
 
@@ -22,7 +24,7 @@ def standard_pipeline(
     limits: Sequence[RateLimit] = (),
     limiter: Limiter | None = None,
     monitor: Monitor | None = None,
-    timeout_s: float | None = None,
+    timeout_s: float | None = _PATIENCE_S,
     shadow: Collection[str] = (),
     **more: Any,
 ) -> Pipeline:

@@ -10,12 +10,14 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
-from typing import Generic, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
 
 __all__ = ["Workers"]
 
 _T = TypeVar("_T")
+# A thread that had nothing to do for so long ends.
+_IDLE_S = 30.0
 
 
 class _Job(Generic[_T]):
@@ -29,11 +31,17 @@ class _Job(Generic[_T]):
         self._error: BaseException | None = None
         self.given_up = False
 
+    def give_up(self) -> None:
+        """Leave it: what has not begun never will, and what it would have needed is let go."""
+        self.given_up = True
+        self._call = _nothing
+
     def run(self) -> None:
+        call = self._call
         if self.given_up:
             return
         try:
-            self._result = self._context.run(self._call)
+            self._result = self._context.run(call)
         except BaseException as error:  # noqa: BLE001 - it belongs to who asked, not to this thread
             self._error = error
         self._tell()
@@ -68,7 +76,7 @@ class Workers:
         job = _Job(call, done.set)
         self._put(job)
         if not done.wait(timeout_s):
-            job.given_up = True
+            job.give_up()
             raise TimeoutError
         return job.result()
 
@@ -87,7 +95,7 @@ class Workers:
         try:
             await asyncio.wait_for(done.wait(), timeout_s)
         finally:
-            job.given_up = True
+            job.give_up()
         return job.result()
 
     def _put(self, job: "_Job[_T]") -> None:
@@ -104,6 +112,20 @@ class Workers:
 
     def _work(self) -> None:
         while True:
-            self._jobs.get().run()
+            try:
+                job = self._jobs.get(timeout=_IDLE_S)
+            except Empty:
+                with self._lock:
+                    if self._jobs.empty():
+                        self._threads -= 1
+                        self._idle = max(0, self._idle - 1)
+                        return
+                continue
+            job.run()
+            del job  # what it held is not kept while this thread waits for the next
             with self._lock:
                 self._idle += 1
+
+
+def _nothing() -> Any:
+    """Stand in for the call of a job that was given up."""

@@ -7,12 +7,14 @@ character in it is another rule.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 from unicodedata import normalize
 
 import msgspec
 
 from demur.errors import InputError, InputTypeError
+from demur.scan.fold import fold
 
 __all__ = ["LARGEST", "Message", "Role", "Word", "flat", "read_messages", "trust", "words"]
 
@@ -23,7 +25,10 @@ _TRUST = {"tool": 0, "assistant": 1, "user": 2, "developer": 3, "system": 3}
 _OTHER_NAMES = {"ai": "assistant", "function": "tool", "human": "user", "model": "assistant"}
 # Scripts that write no spaces: each character stands for a word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0eff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+# What nobody sees between two letters does not part a word.
+_HIDDEN = "\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
+_LETTERS = rf"[^\W{_UNSPACED}]+"
+_WORD = re.compile(rf"[{_UNSPACED}]|{_LETTERS}(?:[{_HIDDEN}]+{_LETTERS})*")
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,10 +67,13 @@ def flat(text: str) -> str:
 
 def words(text: str) -> list[Word]:
     """Return the words of `text`, folded for comparison."""
-    return [
-        Word(normalize("NFKC", found[0]).casefold(), found.start(), found.end())
-        for found in _WORD.finditer(text)
-    ]
+    return [Word(_folded(found[0]), found.start(), found.end()) for found in _WORD.finditer(text)]
+
+
+@lru_cache(4096)
+def _folded(word: str) -> str:
+    """Return a word as it reads: without look-alike letters, case and what cannot be seen."""
+    return word.casefold() if word.isascii() else fold(word).data.decode("latin-1")
 
 
 def read_messages(rows: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:

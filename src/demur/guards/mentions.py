@@ -8,8 +8,13 @@ Limits: looks at what is near, in English; a mention is still put on record.
 """
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
-__all__ = ["is_example", "is_mentioned"]
+from demur.guards.matching import MOST_HITS
+from demur.guards.text import Hit
+
+__all__ = ["flooded", "is_example", "is_mentioned"]
 
 _REACH = 200
 _WIDE_REACH = 400
@@ -48,6 +53,12 @@ _FOLLOW = re.compile(
 _NEGATED = re.compile(
     r"\b(?:not|n't|never|without|instead of|rather than)\b[\w\s]{0,48}$", re.IGNORECASE
 )
+
+
+def flooded(hits: Iterable[Hit]) -> set[str]:
+    """Return the rules of which no more hits were looked for: behind mentions may stand a use."""
+    counted = Counter(hit.rule.id for hit in hits)
+    return {rule for rule, count in counted.items() if count >= MOST_HITS}
 
 
 def is_mentioned(text: str, start: int, end: int) -> bool:

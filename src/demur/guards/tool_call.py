@@ -119,7 +119,7 @@ def _listed(name: str, config: ToolConfig) -> Iterator[Finding]:
     bones = skeleton(name)
     for pattern in config.deny:
         # A host that takes names loosely must not be the way around the list.
-        if fnmatchcase(name, pattern) or bones == skeleton(pattern):
+        if fnmatchcase(name, pattern) or fnmatchcase(bones, skeleton(pattern)):
             detail = f"`{short(name)}` is on the deny-list"
             yield _not_listed(name, "TOOL_DENIED", detail, {"pattern": pattern})
             break

@@ -15,15 +15,15 @@ import msgspec
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.guards.personal_data import personal_findings
-from demur.guards.returned_text import RETURNED_CODES, check_returned
+from demur.guards.personal_text import personal_findings
+from demur.guards.returned_text import RETURNED_CODES, by_place, check_returned
 from demur.guards.rule import RuleSet
-from demur.model.finding import Finding
+from demur.model.finding import Action, Finding
 
 __all__ = ["CODES", "SURFACE", "ToolResult", "ToolResultConfig", "check"]
 
 SURFACE = Surface.TOOL_RESULT
-CODES = RETURNED_CODES
+CODES: tuple[str, ...] = (*RETURNED_CODES, ReasonCode.PII_DETECTED)
 
 
 class ToolResult(NamedTuple):
@@ -34,9 +34,14 @@ class ToolResult(NamedTuple):
 
 
 class ToolResultConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for in results. `rules`: others than the built-in ones."""
+    """What is looked for in results.
+
+    `rules`: others than the built-in ones. `personal`: what certain personal data asks for;
+    None looks for none.
+    """
 
     rules: RuleSet | None = None
+    personal: Action | None = Action.WARN
 
 
 _DEFAULT = ToolResultConfig()
@@ -44,4 +49,6 @@ _DEFAULT = ToolResultConfig()
 
 def check(event: ToolResult, config: ToolResultConfig = _DEFAULT) -> Iterator[Finding]:
     """Yield what is to be seen in a tool's result, in the order of spans."""
-    yield from check_returned(event.text, event.tool, config.rules, SURFACE)
+    found = list(check_returned(event.text, event.tool, config.rules, SURFACE))
+    found += personal_findings(event.text, config.personal, SURFACE)
+    yield from sorted(found, key=by_place)

@@ -166,7 +166,21 @@ def read_request(value: Mapping[str, Any]) -> Request:
         # Names stand in columns, chains and terminals; none of those takes a control.
         if name is not None and not name.isprintable():
             raise InputError(f"`{name}` holds a character that cannot be shown", where=where)
+    _check_subject(shape.subject)
     return Request(shape, canonical)
+
+
+def _check_subject(subject: Subject | None) -> None:
+    """Refuse a name that could be read as another one's: grants are given to `type:id`."""
+    if subject is None:
+        return
+    if subject.type is not None and ":" in subject.type:
+        raise InputError("the type of a subject holds no `:`", where="subject.type")
+    if subject.type is None and subject.id is not None and ":" in subject.id:
+        help_text = "give the part before `:` as `subject.type`"
+        raise InputError(
+            "an id with a `:` needs a type beside it", where="subject.id", help=help_text
+        )
 
 
 def _names(shape: Shape) -> tuple[tuple[str, str | None], ...]:

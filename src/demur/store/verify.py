@@ -113,7 +113,7 @@ def _verify(
         if before is None:
             return Break(tenant, part.first - 1, None, "is missing")
         head = Head(tenant, before.seq, before.hash)
-    found = _contradiction(known, head, None)
+    found = _retired(exported, anchor) or _contradiction(known, head, None)
     for linked in backend.linked(tenant, head.seq + 1, part.last):
         found = found or _problem(linked, head)
         if found is not None:
@@ -125,6 +125,15 @@ def _verify(
         # Records were retired meanwhile: what seems to be missing was let go.
         return _verify(backend, stored, exported, part, counts)
     return found or _end(backend, head, known, part)
+
+
+def _retired(exported: Iterable[_Known], anchor: Head) -> Break | None:
+    """Return a break if an exported end lies in what was retired: nobody can tell any more."""
+    for end in exported:
+        if end.head.seq < anchor.seq:
+            problem = f"{end.source} cannot be checked: the chain now begins after {anchor.seq}"
+            return Break(anchor.tenant, end.head.seq, None, problem)
+    return None
 
 
 def _contradiction(known: Iterable[_Known], head: Head, decision_id: str | None) -> Break | None:

@@ -303,3 +303,23 @@ def test_what_could_not_be_judged_cannot_be_approved() -> None:
 
     assert first.verdict is after.verdict is Verdict.ABSTAIN
     assert [one.why for one in after.ignored_grants] == ["not_judged"]
+
+
+def test_what_allows_cannot_be_resolved_so_that_no_ended_grant_is_used_again() -> None:
+    with opened() as gate:
+        first = gate.decide(refund(400))
+        done = gate.resolve(first.decision_id, grants=[grant(first["scope"])])
+
+        with pytest.raises(InputError, match="there is nothing to resolve"):
+            gate.resolve(done.decision_id)
+
+
+def test_a_grant_covers_every_part_that_a_policy_can_read() -> None:
+    asked = refund(400, extensions={"payee": "alice"}, context_ref={"id": "invoice-1"})
+    other = {**asked, "extensions": {"payee": "mallory"}}
+    with opened() as gate:
+        first = gate.decide(asked)
+        gate.resolve(first.decision_id, grants=[grant(first["scope"])])
+
+        assert gate.decide({**asked, "continues": first.decision_id}).verdict is Verdict.ALLOW
+        assert gate.decide({**other, "continues": first.decision_id}).verdict is Verdict.ESCALATE

@@ -620,3 +620,15 @@ def test_keys_that_are_not_given_are_not_trusted() -> None:
 
     assert [one.why for one in record.ignored_grants] == ["unknown_key"]
     assert [one["grant_id"] for one in record["grants"]] == ["g1"]
+
+
+def test_what_did_not_bind_is_no_answer_of_a_gate_that_binds() -> None:
+    with opened(mode="advisory") as gate:
+        asked = {**refund(400), "request_id": "r-1"}
+        first = gate.decide(asked)
+        binding = gate_over(store_of(gate), entropy=lambda size: bytes(range(size)))
+        again = binding.decide(asked)
+
+    assert first.may_execute
+    assert not again.may_execute
+    assert again.reason_codes == ("IDEMPOTENCY_CONFLICT",)

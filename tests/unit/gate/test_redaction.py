@@ -286,3 +286,11 @@ def test_scrubbing_for_nothing_changes_nothing() -> None:
     value = {"a": ["b"]}
 
     assert scrub(value, frozenset()) is value
+
+
+def test_a_request_of_nothing_but_secrets_does_not_make_a_record_of_their_names() -> None:
+    flood = {"k" * 20_000: {f"pin{number}": 0 for number in range(2_000)}}
+    redacted = redact(refund(evidence=flood), DEFAULT)
+
+    assert redacted.removed == ("evidence",)
+    assert "evidence" not in redacted.request

@@ -170,3 +170,11 @@ def test_a_name_that_cannot_be_shown_is_refused(part: dict[str, Any], where: str
         read_request({"action": {"type": "refund"}, **part})
 
     assert caught.value.where == where
+
+
+@pytest.mark.parametrize(
+    "subject", [{"type": "a:b", "id": "c"}, {"id": "agent:billing"}], ids=["type", "id"]
+)
+def test_a_subject_cannot_pass_for_another_one(subject: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="`:`"):
+        read_request({"action": {"type": "refund"}, "subject": subject})

@@ -230,10 +230,18 @@ def test_retirement_keeps_the_chain_and_what_is_known_of_its_ends(filled: Store)
     filled.checkpoint(moment(50))
     filled.retire("acme", moment(4))
 
-    checked = verify_chain(filled.backend, heads=early)
+    checked = verify_chain(filled.backend, heads=early[1:])
     assert (checked.records, checked.breaks) == (3, ())
     filled.retire("acme", moment(99))
-    assert verify_chain(filled.backend, heads=early).holds
+    assert verify_chain(filled.backend, heads=early[1:]).holds
+
+
+def test_an_exported_end_that_was_retired_is_not_taken_for_checked(filled: Store) -> None:
+    filled.retire("acme", moment(4))
+    [broken] = verify_chain(filled.backend, heads=[Head("acme", 1, DIGEST)]).breaks
+
+    assert (broken.tenant, broken.seq) == ("acme", 1)
+    assert "cannot be checked: the chain now begins after 3" in broken.problem
 
 
 def test_a_forged_beginning_is_found(filled: Store, tamper: Tamper) -> None:

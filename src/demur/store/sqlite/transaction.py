@@ -41,7 +41,11 @@ class SqliteTransaction:
     def __enter__(self) -> Self:
         self._connections.lock.acquire()
         try:
-            self.cursor = self._connections.writer().cursor()
+            writer = self._connections.writer()
+            if writer.in_transaction:
+                # Whoever began it was interrupted before it could end it.
+                writer.rollback()
+            self.cursor = writer.cursor()
             # The write lock at once: a reader that became a writer could be refused halfway.
             self.cursor.execute("BEGIN IMMEDIATE")
         except BaseException as error:

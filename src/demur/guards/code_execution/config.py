@@ -1,0 +1,33 @@
+"""What a deployment knows and this guard cannot: the workspace, trusted hosts, exceptions."""
+
+import msgspec
+
+__all__ = ["CommandConfig"]
+
+
+class CommandConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the guard of commands. The defaults suit an agent in one working folder.
+
+    Attributes:
+        workspace: Folders in which the agent may write and delete; empty: the folder of the
+            event, and where that is not known either, all relative paths are inside.
+        scratch: Folders that hold nothing worth keeping.
+        allow: Shell patterns (`npm run *`) of commands that are never reported. Each command
+            of a list or pipeline is held against them alone.
+        deny: Shell patterns of commands that are always reported.
+        hosts: Hosts that may be reached (`*.example.com`); None: any.
+        branches: Patterns of the branches that no force push may reach.
+        imports: Python modules whose import needs no further reason.
+        off: Ids of rules that are switched off.
+        longest: How many characters are read; what is longer is reported as such.
+    """
+
+    workspace: tuple[str, ...] = ()
+    scratch: tuple[str, ...] = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, not files
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    hosts: tuple[str, ...] | None = None
+    branches: tuple[str, ...] = ("main", "master", "release*", "production", "trunk")
+    imports: tuple[str, ...] = ()
+    off: frozenset[str] = frozenset()
+    longest: int = 100_000

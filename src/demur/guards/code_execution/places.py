@@ -1,0 +1,176 @@
+r"""Where a path leads: into the workspace, to scratch, home, the system, a disk, or elsewhere.
+
+Paths are judged by their words alone; nothing is looked up. Windows paths are put into the
+same form (`C:\Windows` is `/windows`, `%TEMP%` is scratch), so that one table serves all.
+"""
+
+import posixpath
+import re
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from demur.guards.code_execution.config import CommandConfig
+
+__all__ = ["HOME", "Bounds", "Place", "bounds_of", "canonical", "place", "start_of"]
+
+HOME = "/~"
+_NOWHERE = "/\ufdd1"
+_LONGEST = 256
+
+
+class Place(StrEnum):
+    """The kind of place that a path leads to."""
+
+    ROOT = "root"
+    SYSTEM = "system"
+    HOME_ITSELF = "home itself"
+    HOME = "home"
+    OUTSIDE = "outside"
+    SCRATCH = "scratch"
+    WORKSPACE_ITSELF = "workspace itself"
+    INSIDE = "inside"
+    DEVICE = "device"
+    STREAM = "stream"
+    UNKNOWN = "unknown"
+
+
+class Bounds(NamedTuple):
+    """The folders in which the agent may do as it likes."""
+
+    workspace: tuple[str, ...]
+    scratch: tuple[str, ...]
+    home: str = HOME
+
+
+@lru_cache(maxsize=256)
+def bounds_of(config: CommandConfig, cwd: str | None) -> Bounds:
+    """Return the workspace that holds for commands in `cwd`."""
+    workspace = config.workspace or ((cwd,) if cwd else ())
+    folders = tuple(canonical(folder, "/") for folder in workspace)
+    scratch = tuple(canonical(folder, "/") for folder in config.scratch)
+    # A workspace below a home directory tells which home `~` is.
+    home = next((match[0] for folder in folders if (match := _HOMES.match(folder))), HOME)
+    return Bounds(folders or (_NOWHERE,), scratch, home)
+
+
+def start_of(bounds: Bounds, cwd: str | None) -> str:
+    """Return the folder that commands start in, in the form that `place` compares."""
+    return canonical(cwd, "/") if cwd else bounds.workspace[0]
+
+
+_WINDOWS = re.compile(r"(?i)[a-z]:[\\/]|[a-z]:$|\\\\|%[a-z]|\$\{?env:|[a-z]:$|\.{0,2}\\")
+_FOLDERS = {
+    "temp": "/tmp",  # noqa: S108 - a name
+    "tmp": "/tmp",  # noqa: S108 - a name
+    "userprofile": HOME,
+    "home": HOME,
+    "homepath": HOME,
+    "appdata": f"{HOME}/appdata/roaming",
+    "localappdata": f"{HOME}/appdata/local",
+    "systemroot": "/windows",
+    "windir": "/windows",
+    "systemdrive": "/",
+    "homedrive": "/",
+    "programfiles": "/program files",
+    "programfiles(x86)": "/program files",
+    "programdata": "/programdata",
+    "allusersprofile": "/programdata",
+    "public": "/users/public",
+    "onedrive": f"{HOME}/onedrive",
+}
+_VARIABLE = re.compile(r"(?i)%([a-z0-9_()]+)%|\$\{?env:([a-z0-9_()]+)\}?|\$(home)\b")
+_DRIVE = re.compile(r"(?i)^(?:\\\\\?\\)?[a-z]:")
+
+
+def canonical(text: str, cwd: str) -> str:
+    """Return `text` as an absolute path with slashes, without `.` and `..`."""
+    return _canonical(text, cwd) if len(text) < _LONGEST else _canonical.__wrapped__(text, cwd)
+
+
+@lru_cache(maxsize=4096)
+def _canonical(text: str, cwd: str) -> str:
+    if _WINDOWS.match(text):
+        text = _DRIVE.sub("", _VARIABLE.sub(_folder, text)).replace("\\", "/").lower() or "/"
+        if text.startswith("//"):
+            return posixpath.normpath(text)
+    path = posixpath.normpath(posixpath.join(cwd, text))
+    return f"/{path.lstrip('/')}" if path.startswith("/") else path
+
+
+def _folder(match: re.Match[str]) -> str:
+    name = (match[1] or match[2] or match[3]).lower()
+    return _FOLDERS.get(name, f"/{name}")
+
+
+_SYSTEM = re.compile(
+    r"/(?:bin|sbin|lib|lib32|lib64|usr|etc|boot|var|opt|sys|proc|dev|run|system|library"
+    r"|applications|private|windows|program files|programdata|home|users|volumes|snap|nix"
+    r"|inetpub|recovery|efi)(?=/|$)",
+    re.IGNORECASE,
+)
+_HOMES = re.compile(r"(?i)(?:/~|/root|/home/[^/]+|/users/(?!public)[^/]+)(?=/|$)")
+_DISK = re.compile(
+    r"/dev/(?:r?disk|[shv]d[a-z]|xvd[a-z]|nvme|mmcblk|loop|md|mapper/|dm-|disk/|da\d|ada\d)"
+    r"|(?i://physicaldrive)"
+)
+_STREAM = re.compile(
+    r"/dev/(?:null|zero|full|random|urandom|stdin|stdout|stderr|tty|fd/|pts/|tcp/|udp/)"
+)
+_KNOWN_VARIABLE = re.compile(r"(?i)\$\{?env:|\$home\b")
+_ALL = re.compile(r"(?:\*+|\.\*|\*\.\*|\.\[!\.\]\*|\.\?\*|\?\*|\{\*,\.\*\})")
+_GLOB = re.compile(r"/[^/]*[*?\[]")
+
+
+def place(text: str, cwd: str, bounds: Bounds) -> Place:
+    """Return the kind of place that `text` names when said in `cwd`."""
+    if text.startswith("$") and not _KNOWN_VARIABLE.match(text):
+        return Place.UNKNOWN
+    path = canonical(text, cwd)
+    if path == HOME or path.startswith(f"{HOME}/"):
+        path = bounds.home + path[len(HOME) :]
+    if path.startswith(("/dev/", "//")) and (device := _device(path)):
+        return device
+    whole = _everything(path)
+    inside = _relation(whole, bounds.workspace)
+    if inside is not None:
+        return inside
+    if _relation(whole, bounds.scratch):
+        return Place.SCRATCH
+    return Place.ROOT if whole == "/" else _elsewhere(whole)
+
+
+def _device(path: str) -> Place | None:
+    if _STREAM.match(path):
+        return Place.STREAM
+    return Place.DEVICE if _DISK.match(path) else None
+
+
+def _everything(path: str) -> str:
+    """Return the folder that a path such as `/srv/*` empties."""
+    head, _, tail = path.rpartition("/")
+    while tail and _ALL.fullmatch(tail):
+        path = head or "/"
+        head, _, tail = path.rpartition("/")
+    return path
+
+
+def _relation(path: str, folders: tuple[str, ...]) -> Place | None:
+    """Return whether `path` is one of the folders or lies in one."""
+    for folder in folders:
+        if path == folder:
+            return Place.WORKSPACE_ITSELF
+        if path.startswith(folder if folder == "/" else f"{folder}/"):
+            return Place.INSIDE
+        if folder.startswith(path if path == "/" else f"{path}/") and folder != _NOWHERE:
+            return None
+    return None
+
+
+def _elsewhere(path: str) -> Place:
+    """Return the kind of a place outside the workspace and scratch."""
+    if home := _HOMES.match(path):
+        return Place.HOME_ITSELF if home.end() == len(path) else Place.HOME
+    if _SYSTEM.match(path) or _GLOB.match(path):
+        return Place.SYSTEM
+    return Place.OUTSIDE

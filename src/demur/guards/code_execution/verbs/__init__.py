@@ -1,0 +1,1 @@
+"""What each program means: one module a family of rules, tables first."""

@@ -1,0 +1,212 @@
+"""Programs that hold data of others: repositories, databases, clouds, clusters."""
+
+import fnmatch
+import re
+from collections.abc import Iterator
+
+from demur.guards.code_execution.call import Call, Sight, options
+from demur.guards.code_execution.effects import Kind, effects
+from demur.guards.code_execution.verbs.around import Around, Judge, Rows
+
+__all__ = ["JUDGES", "ROWS"]
+
+
+def _git(call: Call, around: Around) -> Iterator[Sight]:
+    args = list(call.args)
+    while args and args[0].text.startswith("-"):
+        del args[: 2 if args[0].text in {"-c", "-C", "--git-dir", "--work-tree"} else 1]
+    if not args:
+        return
+    rest = args[1:]
+    given = options(rest, frozenset({"-m", "-o", "--push-option"}))
+    texts = [arg.text for arg in rest]
+    action = args[0].text
+    if action == "push":
+        yield from _push(texts, [arg.text for arg in given.operands], around)
+    elif action == "clean":
+        deep = given.any("-x", "-X", "-d")
+        if given.any("-f", "--force") and not given.any("-n", "--dry-run", "-i") and deep:
+            yield Sight("GIT_CLEAN", "untracked files")
+    elif action in _REWRITES and re.search(_REWRITES[action], " ".join(texts)):
+        yield Sight("GIT_REWRITE", action)
+
+
+_REWRITES = {
+    "reset": r"--hard",
+    "checkout": r"(?:^| )(?:-f|--force|\.)(?: |$)",
+    "restore": r"(?:^| )\.(?: |$)",
+    "filter-branch": r"",
+    "filter-repo": r"",
+    "reflog": r"^(?:expire|delete)",
+    "gc": r"--prune=now",
+    "stash": r"^(?:drop|clear)",
+    "branch": r"(?:^| )-D",
+    "update-ref": r"-d",
+}
+
+
+def _push(texts: list[str], operands: list[str], around: Around) -> Iterator[Sight]:
+    forced = any(text in {"-f", "--force", "--mirror"} for text in texts)
+    refs = operands[1:]
+    forced = forced or any(ref.startswith("+") for ref in refs)
+    removed = any(text in {"-d", "--delete"} for text in texts) or any(
+        r.startswith(":") for r in refs
+    )
+    if not forced and not removed:
+        return
+    names = [ref.lstrip("+:").rpartition(":")[2].removeprefix("refs/heads/") for ref in refs]
+    protected = [n for n in names if any(fnmatch.fnmatchcase(n, b) for b in around.config.branches)]
+    if protected or "--mirror" in texts:
+        yield Sight("GIT_FORCE_PUSH", protected[0] if protected else "every branch")
+    else:
+        yield Sight("GIT_REWRITE", names[0] if names else "the current branch")
+
+
+_DROPS = re.compile(
+    r"(?i)\b(?:drop\s+(?:database|schema|table|user|role)|truncate\s+(?:table\s+)?\w+|flushall|flushdb"
+    r"|dropdatabase\s*\(|\.drop\s*\(|deletemany\s*\(\s*\{\s*\}\s*\)"
+    r"|delete\s+from\s+[\w.\"`]+\s*(?:;|$|where\s+(?:1\s*=\s*1|true)))"
+)
+
+
+def _database(call: Call, _: Around) -> Iterator[Sight]:
+    text = " ".join(call.texts)
+    for given in (text, call.stdin.text):
+        if match := _DROPS.search(given):
+            yield Sight("DROP_DATABASE", " ".join(match[0].split()[:2]).lower())
+            return
+
+
+_LOCKS = {
+    "gpg": r"(?:^| )(?:-c|-e|-ce|--symmetric|--encrypt)\b",
+    "openssl": r"^(?:enc\b(?!.* -d\b)|rsautl .*-encrypt|smime .*-encrypt|cms .*-encrypt)",
+    "7z": r"(?:^| )-p\S*",
+    "7za": r"(?:^| )-p\S*",
+    "rar": r"(?:^| )-h?p\S*",
+    "zip": r"(?:^| )(?:-e|-P|--encrypt|--password)\b",
+    "ccencrypt": r"",
+    "ccrypt": r"(?:-e|--encrypt)",
+    "age": r"(?:-p|-r|-e)\b",
+}
+_PACKERS = frozenset({"tar", "zip", "7z", "7za", "rar", "gzip", "ditto", "cpio"})
+
+
+def packed(call: Call, around: Around) -> Iterator[Sight]:
+    """Yield what it means to encrypt or pack files that are not the agent's own."""
+    foreign = [
+        effect.target
+        for effect in effects(call)
+        if effect.kind is Kind.READ and not around.own(effect.target, call.cwd)
+    ]
+    if not foreign:
+        return
+    if call.verb in _LOCKS and re.search(_LOCKS[call.verb], " ".join(call.texts)):
+        yield Sight("ENCRYPT_IN_PLACE", foreign[0].text)
+    elif call.verb in _PACKERS:
+        yield Sight("DATA_STAGED", foreign[0].text)
+
+
+ROWS: Rows = {
+    "dropdb": (("DROP_DATABASE", r"\S"),),
+    "dropuser": (("ACCOUNT_CHANGE", r"\S"),),
+    "mysqladmin": (("DROP_DATABASE", r"\bdrop\b"), ("SHUT_DOWN", r"\bshutdown\b")),
+    "terraform": (
+        (
+            "DELETE_RESOURCES",
+            r"(?:destroy\b|apply\b.*-destroy).*-auto-approve|-auto-approve.*destroy|^destroy -auto",
+        ),
+    ),
+    "tofu": (("DELETE_RESOURCES", r"(?:destroy\b|apply\b.*-destroy).*-auto-approve"),),
+    "pulumi": (("DELETE_RESOURCES", r"destroy\b.*(?:--yes|-y)"),),
+    "kubectl": (
+        (
+            "DELETE_RESOURCES",
+            r"^delete\b.*(?:--all\b|(?:ns|namespaces?|pvc?|persistentvolume\w*|nodes?|crds?)[ /])",
+        ),
+        ("CONTAINER_ESCAPE", r"--overrides.*(?:hostPID|privileged|hostPath)"),
+        ("SECRET_READ", r"\bget secrets?\b.*(?:-o ?|--output[= ])(?:ya?ml|json)"),
+        ("CLOUD_RIGHTS", r"create (?:cluster)?rolebinding|create token"),
+    ),
+    "helm": (("DELETE_RESOURCES", r"^(?:uninstall|delete)\b.*--all"),),
+    "aws": (
+        (
+            "DELETE_RESOURCES",
+            (
+                r"s3 rb\b.*--force|s3 rm\b.*--recursive|rds delete-db\S* "
+                r".*--skip-final-snapshot|cloudformation delete-stack"
+            ),
+        ),
+        (
+            "DEFENCE_OFF",
+            (
+                r"cloudtrail (?:stop-logging|delete-trail|update-trail"
+                r"|put-event-selectors)|logs delete-log-|guardduty delete-detector"
+                r"|configservice stop|delete-flow-logs"
+            ),
+        ),
+        (
+            "CLOUD_RIGHTS",
+            (
+                r"iam (?:create-(?:user|access-key|login-profile)|attach-\S+"
+                r"|put-\S+-policy|add-user-to-group)"
+            ),
+        ),
+        ("CREDENTIAL_DUMP", r"ec2 get-password-data|secretsmanager batch-get"),
+        ("SECRET_NEAR", r"secretsmanager get-secret-value|ssm get-parameters? .*--with-decryption"),
+        ("REMOTE_EXECUTION", r"ssm send-command"),
+        ("HOST_FACTS", r"\b(?:list|describe|get)-"),
+    ),
+    "gcloud": (
+        ("DELETE_RESOURCES", r"projects delete\b.*--quiet"),
+        (
+            "CLOUD_RIGHTS",
+            r"add-iam-policy-binding|service-accounts (?:keys )?create|iam roles create",
+        ),
+        ("DEFENCE_OFF", r"logging (?:sinks|buckets) delete"),
+        ("HOST_FACTS", r"\b(?:list|describe)\b"),
+    ),
+    "az": (
+        ("DELETE_RESOURCES", r"group delete\b.*(?:--yes|-y)\b"),
+        ("CLOUD_RIGHTS", r"role assignment create|ad (?:sp|user|app) (?:create|credential)"),
+        ("REMOTE_EXECUTION", r"vm run-command"),
+        ("HOST_FACTS", r"\b(?:list|show)\b"),
+    ),
+    "docker": (
+        ("DELETE_RESOURCES", r"(?:system|volume) prune\b(?=.*(?:-a|--all))(?=.*(?:-f|--force))"),
+    ),
+    "redis-cli": (("DROP_DATABASE", r"(?i)flushall|flushdb"),),
+}
+
+
+def disguised(call: Call, _: Around) -> Iterator[Sight]:
+    """A shell or an interpreter under another name."""
+    operands = options(call.args).operands
+    if len(operands) == 2 and _INTERPRETER.fullmatch(operands[0].text):
+        name = operands[0].text.rpartition("/")[2]
+        if not operands[1].text.rstrip("/").endswith(name) and not operands[1].text.endswith("/"):
+            yield Sight("PROXY_EXECUTION", name)
+
+
+_INTERPRETER = re.compile(
+    r"(?:/usr)?(?:/local)?/bin/(?:ba|z|da|k|c)?sh|/usr/bin/(?:python|perl|ruby|nc|curl|wget)[\d.]*"
+)
+
+JUDGES: dict[str, tuple[Judge, ...]] = {
+    **dict.fromkeys(("cp", "mv", "install"), (disguised,)),
+    "git": (_git,),
+    **dict.fromkeys(sorted({*_LOCKS, *_PACKERS}), (packed,)),
+    **dict.fromkeys(
+        (
+            "mysql",
+            "mariadb",
+            "psql",
+            "sqlite3",
+            "mongo",
+            "mongosh",
+            "sqlcmd",
+            "cqlsh",
+            "clickhouse-client",
+        ),
+        (_database,),
+    ),
+}

@@ -1,0 +1,143 @@
+"""Programs that touch the machine as a whole: disks, power, defences, logs, credentials."""
+
+from demur.guards.code_execution.verbs.around import Rows
+
+__all__ = ["ROWS"]
+
+_DISK = r"/dev/(?:r?disk|[shv]d[a-z]|xvd|nvme|mmcblk|md|mapper|dm-)"
+
+ROWS: Rows = {
+    # Disks and what lies on them.
+    **dict.fromkeys(
+        ("mkswap", "newfs", "wipefs", "mke2fs", "mkntfs", "mkdosfs"),
+        (("OVERWRITE_DEVICE", r"/dev/"),),
+    ),
+    **dict.fromkeys(
+        ("sgdisk", "sfdisk"), (("OVERWRITE_DEVICE", rf"(?:-Z|--zap|-o\b|--delete|-d\b).*{_DISK}"),)
+    ),
+    **dict.fromkeys(
+        ("blkdiscard", "badblocks"), (("OVERWRITE_DEVICE", r"^(?!.*-n\b)(?:.*-w.*|/dev/.*|-f.*)$"),)
+    ),
+    "parted": (("OVERWRITE_DEVICE", r"\b(?:mklabel|mktable|rm)\b"),),
+    "cryptsetup": (("OVERWRITE_DEVICE", r"\b(?:luksFormat|erase|luksErase|reencrypt)\b"),),
+    "diskutil": (
+        (
+            "OVERWRITE_DEVICE",
+            r"(?i)\b(?:eraseDisk|eraseVolume|zeroDisk|secureErase|partitionDisk)\b",
+        ),
+    ),
+    "hdparm": (("OVERWRITE_DEVICE", r"--security-erase|--trim-sector|--write-sector"),),
+    "nvme": (("OVERWRITE_DEVICE", r"^(?:format|sanitize)\b"),),
+    "lvremove": (("OVERWRITE_DEVICE", r"(?:-f|-y|--force|--yes)"),),
+    "zpool": (("OVERWRITE_DEVICE", r"^(?:destroy|labelclear)\b"),),
+    "zfs": (("DELETE_BACKUPS", r"^destroy\b.*-[a-zA-Z]*[rR]"),),
+    "tmutil": (
+        ("DELETE_BACKUPS", r"^(?:delete|deletelocalsnapshots)"),
+        ("STOP_SERVICE", r"^disable"),
+    ),
+    "btrfs": (("DELETE_BACKUPS", r"subvolume delete"),),
+    "vgremove": (("OVERWRITE_DEVICE", r"\S"),),
+    # Power.
+    **dict.fromkeys(("shutdown",), (("SHUT_DOWN", r"^(?!.*(?:-c\b|--show|/a\b))"),)),
+    **dict.fromkeys(("reboot", "halt", "poweroff"), (("SHUT_DOWN", r"^(?!.*--help)"),)),
+    "init": (("SHUT_DOWN", r"^[016]$"),),
+    "telinit": (("SHUT_DOWN", r"^[016]$"),),
+    # Defences.
+    "iptables": (
+        (
+            "DEFENCE_WEAKENED",
+            r"(?:^| )(?:-F|--flush|-X|--delete-chain)|-P (?:INPUT|FORWARD|OUTPUT) ACCEPT",
+        ),
+    ),
+    "ip6tables": (
+        ("DEFENCE_WEAKENED", r"(?:^| )(?:-F|--flush|-X)|-P (?:INPUT|FORWARD|OUTPUT) ACCEPT"),
+    ),
+    "nft": (("DEFENCE_WEAKENED", r"^(?:flush|delete)"),),
+    "ufw": (
+        ("DEFENCE_WEAKENED", r"^(?:--force )?(?:disable|reset)|default allow"),
+        ("HOST_FACTS", r"status"),
+    ),
+    "pfctl": (("DEFENCE_WEAKENED", r"-d\b|-F"),),
+    "firewall-cmd": (("DEFENCE_WEAKENED", r"--panic-off|--set-default-zone[= ]trusted"),),
+    "setenforce": (("DEFENCE_WEAKENED", r"^(?:0|permissive)$"),),
+    "aa-disable": (("DEFENCE_WEAKENED", r""),),
+    "aa-teardown": (("DEFENCE_WEAKENED", r""),),
+    "aa-complain": (("DEFENCE_WEAKENED", r""),),
+    "auditctl": (("DEFENCE_OFF", r"-e ?0|-D\b|-d\b"),),
+    "csrutil": (("DEFENCE_OFF", r"disable"), ("HOST_FACTS", r"status")),
+    "spctl": (("DEFENCE_OFF", r"disable"),),
+    "socketfilterfw": (("DEFENCE_OFF", r"--setglobalstate off|--setstealthmode off"),),
+    "kickstart": (("REMOTE_EXECUTION", r"-activate"),),
+    **dict.fromkeys(
+        ("google-chrome", "chrome", "chromium", "open", "msedge", "firefox"),
+        (("SECRET_READ", r"--remote-debugging-port"),),
+    ),
+    "xattr": (("DEFENCE_WEAKENED", r"-r?d\S* com\.apple\.quarantine"),),
+    "setopt": (("DELETE_LOGS", r"(?i)hist"),),
+    "gsettings": (("DEFENCE_WEAKENED", r"lock-enabled false"),),
+    "esxcli": (
+        ("DEFENCE_OFF", r"(?:firewall|syslog|acceptance|settings).*(?:false|disable|set)"),
+        ("STOP_SERVICE", r"vm process kill"),
+    ),
+    "vim-cmd": (
+        ("STOP_SERVICE", r"power\.off"),
+        ("DELETE_BACKUPS", r"snapshot\.removeall"),
+        ("REMOTE_EXECUTION", r"enable_ssh"),
+    ),
+    # Logs and history.
+    "history": (("DELETE_LOGS", r"-[a-z]*c|-d \d"),),
+    "unset": (("DELETE_LOGS", r"\bHIST(?:FILE|SIZE|FILESIZE)\b"),),
+    "export": (
+        ("DELETE_LOGS", r"\bHIST(?:FILE=(?:/dev/null|$| )|(?:FILE)?SIZE=0|CONTROL=ignore)"),
+    ),
+    "set": (("DELETE_LOGS", r"\+o history"),),
+    "journalctl": (("DELETE_LOGS", r"--vacuum|--rotate"),),
+    "dmesg": (("DELETE_LOGS", r"(?:-c|-C|--clear)\b"),),
+    "log": (("DELETE_LOGS", r"^erase\b"),),
+    "wtmpclean": (("DELETE_LOGS", r""),),
+    # Credentials.
+    "security": (
+        ("CREDENTIAL_DUMP", r"dump-keychain|export\b"),
+        ("SECRET_READ", r"find-(?:generic|internet)-password .*-[a-z]*[wg]"),
+        ("TRUST_STORE", r"add-trusted-cert|import\b"),
+        ("HOST_FACTS", r"find-certificate|list-keychains"),
+    ),
+    "osascript": (("SECRET_READ", r"(?i)hidden answer|display dialog .*passw|Keychain|Cookies"),),
+    "gcloud": (("SECRET_READ", r"auth print-(?:access|identity)-token|application-default print"),),
+    "unshadow": (("CREDENTIAL_DUMP", r""),),
+    "gcore": (("CREDENTIAL_DUMP", r"\d|\$"),),
+    "secret-tool": (("SECRET_READ", r"^(?:lookup|search)"),),
+    "kwallet-query": (("SECRET_READ", r"-r"),),
+    "getent": (("SECRET_READ", r"shadow"), ("HOST_FACTS", r"passwd|group")),
+    "klist": (("HOST_FACTS", r""),),
+    "chage": (("HOST_FACTS", r"-l"),),
+    # What is heard and seen.
+    **dict.fromkeys(
+        ("tcpdump", "tshark", "dumpcap", "ettercap", "dsniff", "bettercap", "mitmproxy", "ngrep"),
+        (("EAVESDROP", r"^(?!.*(?:-r\b|-D\b|--version|-L\b))"),),
+    ),
+    **dict.fromkeys(
+        ("screencapture", "scrot", "import", "xwd", "gnome-screenshot", "pbpaste", "arecord"),
+        (("EAVESDROP", r""),),
+    ),
+    **dict.fromkeys(("logkeys", "xinput", "showkey"), (("EAVESDROP", r"test|--start|-s"),)),
+    "pam_tty_audit": (("EAVESDROP", r""),),
+    "xclip": (("EAVESDROP", r"-o"),),
+    "xsel": (("EAVESDROP", r"-o|--output"),),
+    # Hiding.
+    "chattr": (("HIDDEN_FILE", r"\+i"), ("DEFENCE_WEAKENED", r"-[ia]\b.*(?:/etc|/var|/usr)")),
+    "chflags": (("HIDDEN_FILE", r"hidden|schg"),),
+    "setfile": (("HIDDEN_FILE", r"-a V"),),
+    "touch": (("HIDDEN_FILE", r"(?:-r|--reference|-t|-d|-acmr) .*(?:/etc|/bin|/usr|/sbin|/tmp)"),),
+}
+
+
+def _named(prefix: str, names: str) -> list[str]:
+    return [f"{prefix}.{name}" for name in names.split()]
+
+
+for _verb in (
+    "mkfs",
+    *_named("mkfs", "ext2 ext3 ext4 xfs btrfs fat vfat ntfs exfat f2fs minix msdos jfs bfs"),
+):
+    ROWS[_verb] = (("OVERWRITE_DEVICE", r"/dev/"),)

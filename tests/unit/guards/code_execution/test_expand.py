@@ -1,0 +1,146 @@
+"""Expansion: what a word becomes once variables, braces and tildes are done."""
+
+import pytest
+
+from demur.guards.code_execution.expand import braces, expand, expand_whole
+from demur.guards.code_execution.scope import Scope
+from demur.guards.code_execution.shell import read_script
+from demur.guards.code_execution.tree import Piece, Simple, Word
+from demur.guards.code_execution.value import Taint, Value
+
+
+def run(_: Piece) -> Value:
+    """Pretend that every substitution prints two words."""
+    return Value("one two\n", taints=frozenset({Taint.DOWNLOAD}))
+
+
+def scope() -> Scope:
+    known = Scope("/work")
+    known.assign("x", Value("abc"))
+    known.assign("two", Value(" a b "))
+    known.positional = (Value("p1"), Value("p2"))
+    return known
+
+
+def word(text: str) -> Word:
+    [node] = read_script(f"cmd {text}").nodes
+    assert isinstance(node, Simple)
+    return node.words[1]
+
+
+def texts(text: str) -> list[str]:
+    return [arg.text for arg in expand(word(text), scope(), run)]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("abc", ["abc"]),
+        ("$x", ["abc"]),
+        ("$unknown", ["$unknown"]),
+        ('"$two"', [" a b "]),
+        ("$two", ["a", "b"]),
+        ("-$two-", ["-", "a", "b", "-"]),
+        ("pre${x}post", ["preabcpost"]),
+        ("$(cmd)", ["one", "two"]),
+        ('"$(cmd)"', ["one two"]),
+        ("<(cmd)", ["/dev/fd/63"]),
+        ("~", ["/~"]),
+        ("~/x", ["/~/x"]),
+        ("~ann/x", ["/home/ann/x"]),
+        ("~+/x", ["/~/x"]),
+        ("~1", ["~1"]),
+        ("'~'", ["~"]),
+        ("a~", ["a~"]),
+        ("{a,b}c", ["ac", "bc"]),
+        ("{~,b}/c", ["/~/c", "b/c"]),
+        ("$1", ["p1"]),
+        ("$9", ["$9"]),
+        ("$@", ["p1", "p2"]),
+        ("$PWD/y", ["/work/y"]),
+        ("$HOME", ["/~"]),
+        ("$((1+2))", ["0"]),
+        ("${x:-d}", ["abc"]),
+        ("${u:-d}", ["d"]),
+        ("${u:-'d e'}", ["d", "e"]),
+        ('${u:-"d"}', ["d"]),
+        ("${u-d}", ["d"]),
+        ("${x:+d}", ["d"]),
+        ("${x:1}", ["bc"]),
+        ("${x:0:2}", ["ab"]),
+        ("${x:y}", ["abc"]),
+        ("${x/b/Z}", ["aZc"]),
+        ("${x//b/}", ["ac"]),
+        ("${x/*/}", ["abc"]),
+        ("${x#a}", ["bc"]),
+        ("${x%c}", ["ab"]),
+        ("${x^}", ["Abc"]),
+        ("${x^^}", ["ABC"]),
+        ("${x,}", ["abc"]),
+        ("${x,,}", ["abc"]),
+        ("${!x}", ["abc"]),
+        ("${x?no}", ["abc"]),
+    ],
+)
+def test_a_word_becomes_its_arguments(text: str, want: list[str]) -> None:
+    assert texts(text) == want
+
+
+@pytest.mark.parametrize("text", ["$unknown", "${u:+d}", "${x/*/}", "${x?no}", "<(cmd)", "${x:y}"])
+def test_what_cannot_be_known_says_so(text: str) -> None:
+    [arg] = expand(word(text), scope(), run)
+
+    assert not arg.known
+
+
+def test_origins_stay_with_the_text() -> None:
+    [arg] = expand(word('a"$(cmd)"b'), scope(), run)
+
+    assert arg.taints == {Taint.DOWNLOAD}
+
+
+def test_only_text_that_stands_there_has_an_offset() -> None:
+    assert [next(expand(word(t), scope(), run)).offset for t in ("ab", "'ab'", "$x", "~")] == [
+        4,
+        5,
+        None,
+        None,
+    ]
+
+
+def test_a_whole_word_is_never_split() -> None:
+    assert expand_whole(word("$two"), scope(), run).text == " a b "
+    assert expand_whole(word("~/x"), scope(), run).text == "/~/x"
+    assert expand_whole(word("'~'"), scope(), run).text == "~"
+    assert expand_whole(Word((), 0, 0), scope(), run).text == ""
+
+
+def test_no_positional_arguments_are_something_unknown() -> None:
+    [arg] = expand(word("$@"), Scope("/work"), run)
+
+    assert (arg.text, arg.known) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("{a,b}", ["a", "b"]),
+        ("{a,{b,c}}d", ["ad", "bd", "cd"]),
+        ("{1..3}", ["1", "2", "3"]),
+        ("{c..a}", ["c", "b", "a"]),
+        ("{1..a}", []),
+        ("{a}", ["{a}"]),
+        ("{{path}}", ["{{path}}"]),
+        ("{a", ["{a"]),
+        ("a,b", ["a,b"]),
+        ("{,x}y", ["y", "xy"]),
+    ],
+)
+def test_braces_are_expanded(text: str, want: list[str]) -> None:
+    assert braces(text) == want
+
+
+def test_braces_are_bounded() -> None:
+    assert len(braces("{a,b}" * 20)) <= 64
+    assert len(braces("{1..999999999}")) <= 64
+    assert braces("{" * 99) == ["{" * 99]

@@ -1,0 +1,61 @@
+"""Files that matter by name."""
+
+import pytest
+
+from demur.guards.code_execution.files import needed, read_rule, removed_rule, written_rule
+
+
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [
+        ("/etc/shadow", "SECRET_READ"),
+        ("/~/.ssh/id_rsa", "SECRET_READ"),
+        ("/~/.ssh/id_rsa.pub", ""),
+        ("/~/.ssh/known_hosts", ""),
+        ("/~/.aws/credentials", "SECRET_READ"),
+        ("/~/.config/gcloud/x.db", "SECRET_READ"),
+        ("/proc/1/environ", "SECRET_READ"),
+        ("/~/Library/Keychains/login.keychain-db", "SECRET_READ"),
+        ("/~/appdata/local/google/chrome/user data/default/login data", "SECRET_READ"),
+        ("/windows/system32/config/sam", "SECRET_READ"),
+        ("/work/.env", "SECRET_NEAR"),
+        ("/work/.env.example", ""),
+        ("/work/tls.key", "SECRET_NEAR"),
+        ("/etc/passwd", "SECRET_NEAR"),
+        ("/work/notes.txt", ""),
+    ],
+)
+def test_reading(path: str, want: str) -> None:
+    assert read_rule(path) == want
+
+
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [
+        ("/etc/ld.so.preload", "LINKER_PRELOAD"),
+        ("/~/.ssh/authorized_keys", "AUTHORIZED_KEYS"),
+        ("/etc/sudoers.d/x", "SUDOERS"),
+        ("/etc/passwd", "ACCOUNT_FILES"),
+        ("/etc/cron.d/x", "STARTUP_FILE"),
+        ("/~/.zshrc", "STARTUP_FILE"),
+        ("/~/.config/autostart/x.desktop", "STARTUP_FILE"),
+        ("/work/.git/hooks/pre-commit", "STARTUP_FILE"),
+        ("/proc/sysrq-trigger", "SHUT_DOWN"),
+        ("/etc/selinux/config", "DEFENCE_WEAKENED"),
+        ("/work/x", ""),
+        ("/work/bashrc.txt", ""),
+    ],
+)
+def test_writing(path: str, want: str) -> None:
+    assert written_rule(path) == want
+
+
+def test_deleting() -> None:
+    assert removed_rule("/var/log/syslog") == "DELETE_LOGS"
+    assert removed_rule("/~/.bash_history") == "DELETE_LOGS"
+    assert removed_rule("/work/x.log") == ""
+
+
+def test_what_the_system_needs() -> None:
+    assert needed("/bin/ls")
+    assert not needed("/srv/bin/ls")

@@ -1,0 +1,92 @@
+"""What programs would write, as far as that can be known."""
+
+import pytest
+
+from demur.guards.code_execution.call import Call
+from demur.guards.code_execution.outputs import output, unbase64, unhex
+from demur.guards.code_execution.scope import Scope
+from demur.guards.code_execution.value import EMPTY, Arg, Taint, Value
+
+
+def written(*words: str, stdin: Value = EMPTY) -> Value:
+    scope = Scope("/work")
+    scope.write("known", Value("k"))
+    args = tuple(Arg(word, 0, 0) for word in words[1:])
+    return output(Call(words[0], Arg(words[0], 0, 0), args, stdin=stdin), scope)
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "want"),
+    [
+        (("echo", "a", "b"), "", "a b"),
+        (("echo", "-n", "-e", "a\\x41"), "", "aA"),
+        (("echo", "a\\x41"), "", "a\\x41"),
+        (("echo",), "", ""),
+        (("printf", "%s-%s", "a", "b"), "", "a-b"),
+        (("printf", "--", "a%%\\x41%s"), "", "a%A"),
+        (("printf",), "", ""),
+        (("cat",), "in", "in"),
+        (("cat", "known"), "in", "k"),
+        (("cat", "/dev/stdin"), "in", "in"),
+        (("head", "-n", "5"), "in", "in"),
+        (("tee", "x"), "in", "in"),
+        (("base64", "-d"), "aWQ=", "id"),
+        (("base64", "-d", "-"), "aWQ", "id"),
+        (("b64decode", "-r"), "aWQ=", "id"),
+        (("openssl", "base64", "-d"), "aWQ=", "id"),
+        (("xxd", "-r", "-p"), "6964", "id"),
+        (("rev",), "di", "id"),
+        (("tr", "a-z", "b-za"), "hc", "id"),
+        (("tr", "x", "i"), "xd", "id"),
+        (("which", "bash"), "", "bash"),
+        (("command", "-v", "bash"), "", "bash"),
+        (("pwd",), "", "/work"),
+        (("tr", "", ""), "id", ""),
+        (("mktemp",), "", "/tmp/tmp.0"),  # noqa: S108 - a name
+    ],
+)
+def test_known_text(words: tuple[str, ...], stdin: str, want: str) -> None:
+    assert written(*words, stdin=Value(stdin)).text == want
+
+
+@pytest.mark.parametrize(
+    ("words", "taints"),
+    [
+        (("curl", "u"), {Taint.DOWNLOAD}),
+        (("openssl", "s_client"), {Taint.DOWNLOAD}),
+        (("env",), {Taint.ENVIRONMENT}),
+        (("gunzip",), {Taint.DECODED}),
+        (("base64", "-d"), {Taint.DECODED}),
+        (("openssl", "enc", "-d"), {Taint.DECODED}),
+        (("sed", "s/a/b/"), set()),
+        (("grep", "x", "known"), set()),
+        (("foo",), set()),
+        (("openssl", "version"), set()),
+        (("xxd",), set()),
+        (("which",), set()),
+        (("base64",), set()),
+        (("cat", "unknown"), set()),
+        (("command", "x"), set()),
+        (("tr", "-d", "x"), set()),
+        (("tr", "", ""), set()),
+        (("find", "."), set()),
+    ],
+)
+def test_unknown_text_has_an_origin(words: tuple[str, ...], taints: set[Taint]) -> None:
+    value = written(*words, stdin=Value("?", known=False))
+
+    assert not value.known
+    assert value.taints == taints
+
+
+def test_input_shines_through() -> None:
+    stdin = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
+
+    assert Taint.DOWNLOAD in written("foo", stdin=stdin).taints
+    assert Taint.DOWNLOAD in written("base64", "-d", stdin=stdin).taints
+
+
+def test_decoding_what_is_not_encoded() -> None:
+    assert unbase64("!") is None
+    assert unhex("zz") is None
+    assert unbase64("aQBkAA==") == "id"

@@ -1,0 +1,23 @@
+import pytest
+
+from demur.guards.code_execution.call import Call
+from demur.guards.code_execution.searches import found_by
+from demur.guards.code_execution.value import Arg
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("find", ["./*"]),
+        ("find .", ["./*"]),
+        ("find / -name x*", ["/x*"]),
+        ("find a b -type f", ["a/*.*?", "b/*.*?"]),
+        ("find a -path */b/c", ["a/c"]),
+        ("find a -name", ["a/*"]),
+    ],
+)
+def test_a_search_finds_patterns_below_its_folders(text: str, want: list[str]) -> None:
+    verb, *rest = text.split()
+    call = Call(verb, Arg(verb, 0, 0), tuple(Arg(word, 0, 0) for word in rest))
+
+    assert [arg.text for arg in found_by(call)] == want

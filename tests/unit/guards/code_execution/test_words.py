@@ -1,0 +1,105 @@
+"""Words: quotes, escapes, variables and substitutions, with the place of each part."""
+
+import pytest
+
+from demur.guards.code_execution.shell import read_script
+from demur.guards.code_execution.tree import Piece, PieceKind, Simple, Word
+
+
+def word(text: str) -> Word:
+    [node] = read_script(f"x {text}").nodes
+    assert isinstance(node, Simple)
+    return node.words[1]
+
+
+def parts(text: str) -> list[tuple[str, str]]:
+    return [(piece.kind.value, piece.text) for piece in word(text).pieces]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("abc", [("text", "abc")]),
+        ("'a b'", [("quoted", "a b")]),
+        ("''", [("quoted", "")]),
+        ('""', [("quoted", "")]),
+        ("\\a", [("quoted", "a")]),
+        ("a\\\nb", [("text", "a"), ("text", "b")]),
+        ('"a\\"b\\n"', [("quoted", "a"), ("quoted", '"'), ("quoted", "b"), ("quoted", "\\n")]),
+        ('"a\\\nb"', [("quoted", "a"), ("quoted", "b")]),
+        ("$'a\\tb'", [("quoted", "a\tb")]),
+        ("$'it\\'s'", [("quoted", "it's")]),
+        ('$"a"', [("quoted", "a")]),
+        ("$x", [("variable", "x")]),
+        ("${x}", [("variable", "x")]),
+        ("$1$@", [("variable", "1"), ("variable", "@")]),
+        ("$", [("quoted", "$")]),
+        ('"$"', [("quoted", "$")]),
+        ("${", [("quoted", "${")]),
+        ("a$x'b'", [("text", "a"), ("variable", "x"), ("quoted", "b")]),
+        ("\\", [("quoted", "\\")]),
+        ('"a}"', [("quoted", "a}")]),
+        ("{a}", [("text", "{a}")]),
+    ],
+)
+def test_a_word_has_its_parts(text: str, want: list[tuple[str, str]]) -> None:
+    assert parts(text) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "operand"),
+    [
+        ("${x:-a b}", ":-", "a b"),
+        ("${x//a/b}", "//", "a/b"),
+        ("${x#a}", "#", "a"),
+        ("${x%%a}", "%%", "a"),
+        ("${x^^}", "^^", ""),
+        ("${x:1:2}", ":", "1:2"),
+        ("${#x}", "#", ""),
+        ("${!x}", "!", ""),
+        ("${x[1]}", "", ""),
+        ("${x:-}", ":-", ""),
+    ],
+)
+def test_an_expansion_keeps_its_operator(text: str, operator: str, operand: str) -> None:
+    [piece] = word(text).pieces
+
+    assert (piece.text, piece.operator) == ("x", operator)
+    assert piece.operand is not None
+    assert "".join(inner.text for inner in piece.operand.pieces) == operand
+
+
+def test_what_stands_in_quotes_is_not_split() -> None:
+    loose, tight = word('$x"$y"').pieces
+
+    assert (loose.whole, tight.whole) == (False, True)
+
+
+def test_a_backtick_with_escapes_is_to_be_read_anew() -> None:
+    [piece] = word("`a \\`b\\``").pieces
+
+    assert (piece.kind, piece.text, piece.script) == (PieceKind.COMMAND, "a `b`", None)
+
+
+def test_a_backtick_inside_quotes_inside_backticks_ends_the_inner_text() -> None:
+    [piece] = word('`a "b`').pieces
+
+    assert piece.script is not None
+
+
+def test_a_process_has_a_direction() -> None:
+    assert parts("<(a)") == [("process", "<")]
+    assert parts(">(a)") == [("process", ">")]
+
+
+def test_offsets_lead_to_the_text_itself() -> None:
+    text = "x ab'cd'\"ef\"$'gh'"
+    [node] = read_script(text).nodes
+    assert isinstance(node, Simple)
+
+    for piece in node.words[1].pieces:
+        assert text[piece.start : piece.start + len(piece.text)] == piece.text
+
+
+def test_a_plain_word_is_one_part() -> None:
+    assert word("abc") == Word((Piece(PieceKind.TEXT, "abc", 2),), 2, 5)
