@@ -57,7 +57,7 @@ _CHECKPOINTS = """
 _CONDITIONS = {
     "tenant": "tenant = %(tenant)s",
     "verdict": "verdict = %(verdict)s",
-    "reason_code": "reason_codes @> ARRAY[%(reason_code)s::text]",  # demur: allow dynamic-code - SQL
+    "reason_code": "%(reason_code)s = ANY(reason_codes)",  # demur: allow dynamic-code - it is SQL
     "action_type": "action_type = %(action_type)s",
     "since": "created_at >= %(since)s",
     "until": "created_at < %(until)s",
