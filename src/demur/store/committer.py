@@ -106,8 +106,14 @@ class Committer(Generic[Item, Result]):
             StorageError: It could not be stored, or this could not be confirmed in time.
         """
         entry: Entry[Item, Result] = Entry(item)
-        if self._enter(entry) or self._wait(entry):
-            self._lead()
+        try:
+            if self._enter(entry) or self._wait(entry):
+                self._lead(entry)
+        except BaseException:
+            # Interrupted with the lead in hand: others wait for somebody to take it.
+            if entry.state is _State.LEADS:
+                self.abandon(entry)
+            raise
         return entry.outcome()
 
     def submit(
@@ -161,6 +167,8 @@ class Committer(Generic[Item, Result]):
             self._leading = True
             if free and by_thread:
                 self._calls.put(True)
+            elif free:
+                entry.state = _State.LEADS
         return free and not by_thread
 
     def _wait(self, entry: Entry[Item, Result]) -> bool:
@@ -178,10 +186,13 @@ class Committer(Generic[Item, Result]):
             )
         return entry.state is _State.LEADS
 
-    def _lead(self) -> None:
+    def _lead(self, entry: Entry[Item, Result]) -> None:
         try:
             self._settle(self._take())
         finally:
+            if entry.state is _State.LEADS:
+                # Interrupted before anything was taken: it must not be asked to lead again.
+                entry.state = _State.ABANDONED
             self._pass_on()
 
     def _take(self) -> list[Entry[Item, Result]]:

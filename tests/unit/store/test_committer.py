@@ -3,6 +3,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 import pytest
 
@@ -405,3 +406,21 @@ def test_a_child_starts_with_nobody_waiting(make: Make) -> None:
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert opened(desk, callers) == ["stored 1", "stored 2"]
+
+
+@pytest.mark.parametrize("moment", ["_lead", "_take"])
+def test_a_leader_that_is_interrupted_leaves_the_lead_to_the_next(
+    monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    committer: Committer[int, int] = Committer(list, lambda *_: None)
+
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(committer, moment, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            committer.run(1)
+
+    assert committer.run(2) == 2
+    committer.close()
