@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test test-slow fix generate bench bench-peers lock format lint types layers generated tests clean
+.PHONY: help dev test test-slow fix generate bench bench-guards bench-peers lock format lint types layers generated tests clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -28,6 +28,10 @@ bench: $(READY) ## measure: the contract beside plain `re`, policies as they gro
 	@$(PY) bench/scan.py
 	@$(PY) bench/output.py
 	@$(PY) bench/pipeline.py
+
+bench-guards: $(READY) ## measure what guards find and wrongly stop; DATA=folder of labelled sets
+	@$(PY) bench/guards.py $(DATA)
+	@$(PY) bench/commands.py $(DATA)
 
 bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate, heavy environment)
 	@.venv-bench/bin/python bench/decide.py

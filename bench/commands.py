@@ -188,9 +188,12 @@ def fuzz(texts: list[str], count: int) -> None:
 def main() -> None:
     """Print everything."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--fuzz", type=int, default=0)
     given = parser.parse_args()
+    if given.folder is None or not (given.folder / "F_tldr_commands.jsonl").is_file():
+        print("commands: there is no folder of labelled sets (F_*.jsonl), so nothing is measured")
+        return
     benign = rows(given.folder / "F_tldr_commands.jsonl")
     attacks = rows(given.folder / "F_atomic_redteam.jsonl")
     wrong_alarms(benign)
