@@ -277,7 +277,8 @@ def _running(step: GuardStep, registry: Registry) -> _Running:
         str(guard.SURFACE),
         config,
         None if step.timeout_s is None else Workers(),
-        bool(getattr(guard, "blocking", False)),
+        # The built-in guards are quick; what others do, nobody knows.
+        bool(getattr(guard, "blocking", str(getattr(guard, "__name__", "")) not in _MODULES)),
     )
 
 

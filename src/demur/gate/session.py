@@ -10,7 +10,7 @@ from typing import Any, Literal
 from demur.codes.default import default_registry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Obligation, Surface
-from demur.errors import InputTypeError
+from demur.errors import InputError, InputTypeError
 from demur.gate.activation import Monitor
 from demur.gate.answers import FAILED, answer_for, help_lines, with_resources
 from demur.gate.gate import Gate
@@ -48,6 +48,10 @@ class Session:
     ) -> None:
         if not isinstance(prompt, str):
             raise InputTypeError.expected("a prompt", "a text", prompt)
+        if key.__class__ is not str or not key:
+            raise InputTypeError.expected("a key", "a name", key)
+        if cost.__class__ is not int or cost < 1:
+            raise InputError(f"a cost is a whole number from 1 on, not `{cost}`", where="cost")
         self.prompt = prompt
         self.pipeline = pipeline
         self.gate = gate

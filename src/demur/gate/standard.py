@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from demur.codes.vocabulary import Surface
+from demur.errors import InputError
 from demur.gate.activation import Monitor
 from demur.gate.limiter import Limiter
 from demur.gate.pipeline import GuardStep, Pipeline
@@ -37,6 +38,11 @@ def standard_pipeline(
         InputError: There is no such surface.
         GuardError: An installed guard cannot be used.
     """
+    if Surface.RATE in surfaces:
+        raise InputError("a rate needs limits", where="rate", help="pass `limits=[RateLimit(...)]`")
+    for name in shadow:
+        if name not in (*surfaces, *_AROUND_A_MODEL, Surface.RATE):
+            raise InputError(f"there is no guard of `{name}` to shadow", where="shadow")
     steps = [
         step
         for surface in surfaces or _AROUND_A_MODEL

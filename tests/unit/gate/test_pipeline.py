@@ -17,6 +17,7 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.activation import Activation
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.rate_guard import RateGuard
+from demur.gate.standard import standard_pipeline
 from demur.guards import code_execution, rate
 from demur.guards.builtin import builtin_guard
 from demur.guards.guard import Guard
@@ -200,11 +201,12 @@ def test_one_that_hangs_takes_no_thread_from_another() -> None:
         assert line.run("input", TEXT) == [finding()]
 
 
-def test_without_a_timeout_there_is_no_thread() -> None:
+def test_without_a_timeout_there_is_no_thread_but_to_keep_a_loop_running() -> None:
     seen, watcher = watching(lambda _: threading.get_ident())
     both(pipeline(GuardStep(watcher)))
 
-    assert seen == [threading.get_ident()] * 2
+    assert seen[0] == threading.get_ident()
+    assert seen[1] != threading.get_ident()
 
 
 def test_a_guard_that_waits_for_a_network_does_not_stop_the_loop() -> None:
@@ -448,3 +450,14 @@ def test_a_command_that_destroys_is_found_from_text_alone() -> None:
     assert found.span is not None
     assert isinstance(found.span, Span)
     assert code_execution.__doc__
+
+
+@pytest.mark.parametrize(
+    ("surfaces", "shadow", "problem"),
+    [(["rate"], (), "a rate needs limits"), ([], ("inptu",), "no guard of `inptu`")],
+)
+def test_a_standard_pipeline_says_what_it_cannot_build(
+    surfaces: list[str], shadow: tuple[str, ...], problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        standard_pipeline(*surfaces, shadow=shadow)

@@ -7,7 +7,7 @@ from gates import CORE, NOON, opened
 from toy_guards import Notes, finding, raising, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.errors import InputError, InputTypeError
+from demur.errors import DemurError, InputError, InputTypeError
 from demur.gate.generated import Generated
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.rate_guard import RateGuard
@@ -468,3 +468,14 @@ def test_a_monitor_hears_of_everything() -> None:
     assert ("output", "OUTPUT_FORBIDDEN", "block") in notes.said
     assert notes.said[-1] == ("input", "CONTENT_VIOLENCE", "block")
     assert notes.runs[:2] == [("input", "input", ""), ("output", "output", "block")]
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [({"key": None}, "must be a name"), ({"cost": 0}, "whole number"), ({"cost": 1.5}, "1.5")],
+)
+def test_a_key_or_cost_that_cannot_be_counted_is_an_error(
+    more: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(DemurError, match=problem):
+        safe_generate("hello", str.upper, **more)
