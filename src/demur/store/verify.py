@@ -5,7 +5,7 @@ off at its end is shown by what ends are known: the stored head, checkpoints, an
 were exported to where the database's owner cannot reach them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from demur.store.backend import Backend, StorageError
@@ -106,6 +106,9 @@ def _verify(
     kept = backend.checkpoints(tenant)
     noted = [_Known(head, f"the checkpoint of {created_at}") for created_at, head in kept]
     known = [_Known(stored, "the stored head"), *exported, *noted]
+    ends: dict[int, list[_Known]] = {}
+    for end in known:
+        ends.setdefault(end.head.seq, []).append(end)
     anchor = backend.anchor(tenant)
     head = anchor
     if part.first > anchor.seq + 1:
@@ -113,14 +116,14 @@ def _verify(
         if before is None:
             return Break(tenant, part.first - 1, None, "is missing")
         head = Head(tenant, before.seq, before.hash)
-    found = _retired(exported, anchor) or _contradiction(known, head, None)
+    found = _retired(exported, anchor) or _contradiction(ends, head, None)
     for linked in backend.linked(tenant, head.seq + 1, part.last):
         found = found or _problem(linked, head)
         if found is not None:
             break
         counts.add(linked)
         head = Head(tenant, linked.seq, linked.hash)
-        found = _contradiction(known, head, linked.row.decision_id)
+        found = _contradiction(ends, head, linked.row.decision_id)
     if found is not None and backend.anchor(tenant) != anchor:
         # Records were retired meanwhile: what seems to be missing was let go.
         return _verify(backend, stored, exported, part, counts)
@@ -136,23 +139,27 @@ def _retired(exported: Iterable[_Known], anchor: Head) -> Break | None:
     return None
 
 
-def _contradiction(known: Iterable[_Known], head: Head, decision_id: str | None) -> Break | None:
+def _contradiction(
+    ends: Mapping[int, Iterable[_Known]], head: Head, decision_id: str | None
+) -> Break | None:
     """Return a break if a known end stands at this place with another hash."""
-    for end in known:
-        if end.head.seq == head.seq and end.head.hash != head.hash:
+    for end in ends.get(head.seq, ()):
+        if end.head.hash != head.hash:
             return Break(head.tenant, head.seq, decision_id, f"{end.source} has another hash")
     return None
 
 
-def _end(backend: Backend, head: Head, known: Iterable[_Known], part: _Range) -> Break | None:
+def _end(backend: Backend, head: Head, known: Sequence[_Known], part: _Range) -> Break | None:
     """Return a break if the chain ends before or after its known ends."""
     for end in known:
         if end.head.seq > head.seq and part.reaches(end.head.seq):
             problem = f"truncated: {end.source} is at {end.head.seq}"
             return Break(head.tenant, head.seq + 1, None, problem)
+    if part.last is not None or known[0].head.seq >= head.seq:
+        return None
     # Asked again: records may have been added since the heads were read.
     stored = next((h for h in backend.all_heads() if h.tenant == head.tenant), genesis(head.tenant))
-    if part.last is None and stored.seq < head.seq:
+    if stored.seq < head.seq:
         problem = f"the stored head is behind, at {stored.seq}"
         return Break(head.tenant, stored.seq + 1, None, problem)
     return None
