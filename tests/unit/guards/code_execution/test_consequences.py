@@ -8,12 +8,12 @@ from demur.guards.code_execution.effects import Effect, Kind
 from demur.guards.code_execution.places import bounds_of
 from demur.guards.code_execution.value import Arg
 
-BOUNDS = bounds_of(CommandConfig(workspace=("/work",)), "/work")
+BOUNDS = bounds_of(CommandConfig(workspace=("/desk",)), "/desk")
 
 
 def met(kind: Kind, text: str, *, tree: bool = False, adds: bool = False) -> list[str]:
     effect = Effect(kind, Arg(text, 0, 0), tree=tree, adds=adds)
-    return [sight.rule for sight in consequences(effect, "/work", BOUNDS)]
+    return [sight.rule for sight in consequences(effect, "/desk", BOUNDS)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def run(_: Piece) -> Value:
 
 
 def scope() -> Scope:
-    known = Scope("/work")
+    known = Scope("/desk")
     known.assign("x", Value("abc"))
     known.assign("two", Value(" a b "))
     known.positional = (Value("p1"), Value("p2"))
@@ -57,7 +57,7 @@ def texts(text: str) -> list[str]:
         ("$1", ["p1"]),
         ("$9", ["$9"]),
         ("$@", ["p1", "p2"]),
-        ("$PWD/y", ["/work/y"]),
+        ("$PWD/y", ["/desk/y"]),
         ("$HOME", ["/~"]),
         ("$((1+2))", ["0"]),
         ("${x:-d}", ["abc"]),
@@ -116,7 +116,7 @@ def test_a_whole_word_is_never_split() -> None:
 
 
 def test_no_positional_arguments_are_something_unknown() -> None:
-    [arg] = expand(word("$@"), Scope("/work"), run)
+    [arg] = expand(word("$@"), Scope("/desk"), run)
 
     assert (arg.text, arg.known) == ("", False)
 

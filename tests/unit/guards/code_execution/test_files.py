@@ -18,11 +18,11 @@ from demur.guards.code_execution.files import needed, read_rule, removed_rule, w
         ("/~/Library/Keychains/login.keychain-db", "SECRET_READ"),
         ("/~/appdata/local/google/chrome/user data/default/login data", "SECRET_READ"),
         ("/windows/system32/config/sam", "SECRET_READ"),
-        ("/work/.env", "SECRET_NEAR"),
-        ("/work/.env.example", ""),
-        ("/work/tls.key", "SECRET_NEAR"),
+        ("/desk/.env", "SECRET_NEAR"),
+        ("/desk/.env.example", ""),
+        ("/desk/tls.key", "SECRET_NEAR"),
         ("/etc/passwd", "SECRET_NEAR"),
-        ("/work/notes.txt", ""),
+        ("/desk/notes.txt", ""),
     ],
 )
 def test_reading(path: str, want: str) -> None:
@@ -39,11 +39,11 @@ def test_reading(path: str, want: str) -> None:
         ("/etc/cron.d/x", "STARTUP_FILE"),
         ("/~/.zshrc", "STARTUP_FILE"),
         ("/~/.config/autostart/x.desktop", "STARTUP_FILE"),
-        ("/work/.git/hooks/pre-commit", "STARTUP_FILE"),
+        ("/desk/.git/hooks/pre-commit", "STARTUP_FILE"),
         ("/proc/sysrq-trigger", "SHUT_DOWN"),
         ("/etc/selinux/config", "DEFENCE_WEAKENED"),
-        ("/work/x", ""),
-        ("/work/bashrc.txt", ""),
+        ("/desk/x", ""),
+        ("/desk/bashrc.txt", ""),
     ],
 )
 def test_writing(path: str, want: str) -> None:
@@ -53,7 +53,7 @@ def test_writing(path: str, want: str) -> None:
 def test_deleting() -> None:
     assert removed_rule("/var/log/syslog") == "DELETE_LOGS"
     assert removed_rule("/~/.bash_history") == "DELETE_LOGS"
-    assert removed_rule("/work/x.log") == ""
+    assert removed_rule("/desk/x.log") == ""
 
 
 def test_what_the_system_needs() -> None:

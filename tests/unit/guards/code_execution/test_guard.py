@@ -324,17 +324,17 @@ def test_a_note_is_dropped_beside_a_stronger_finding_of_the_same_kind() -> None:
 
 
 def test_the_workspace_is_where_the_agent_may_delete() -> None:
-    config = CommandConfig(workspace=("/work/app", "/data"))
+    config = CommandConfig(workspace=("/desk/app", "/data"))
     commands = {
-        "rm -rf /work/app/build": 0,
+        "rm -rf /desk/app/build": 0,
         "rm -rf /data/x": 0,
-        "rm -rf /work/app": 1,
-        "rm -rf /work/other": 1,
+        "rm -rf /desk/app": 1,
+        "rm -rf /desk/other": 1,
         "rm -rf ../other": 1,
         "rm -rf build": 0,
     }
     for text, count in commands.items():
-        assert len(list(guard.check(Command(text=text, cwd="/work/app"), config))) == count, text
+        assert len(list(guard.check(Command(text=text, cwd="/desk/app"), config))) == count, text
 
 
 def test_without_a_workspace_the_folder_of_the_event_is_it() -> None:

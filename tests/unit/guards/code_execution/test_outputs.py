@@ -9,7 +9,7 @@ from demur.guards.code_execution.value import EMPTY, Arg, Taint, Value
 
 
 def written(*words: str, stdin: Value = EMPTY) -> Value:
-    scope = Scope("/work")
+    scope = Scope("/desk")
     scope.write("known", Value("k"))
     args = tuple(Arg(word, 0, 0) for word in words[1:])
     return output(Call(words[0], Arg(words[0], 0, 0), args, stdin=stdin), scope)
@@ -40,7 +40,7 @@ def written(*words: str, stdin: Value = EMPTY) -> Value:
         (("tr", "x", "i"), "xd", "id"),
         (("which", "bash"), "", "bash"),
         (("command", "-v", "bash"), "", "bash"),
-        (("pwd",), "", "/work"),
+        (("pwd",), "", "/desk"),
         (("tr", "", ""), "id", ""),
         (("mktemp",), "", "/tmp/tmp.0"),  # noqa: S108 - a name
     ],

@@ -5,7 +5,7 @@ import pytest
 from demur.guards.code_execution.config import CommandConfig
 from demur.guards.code_execution.places import Place, bounds_of, canonical, place, start_of
 
-BOUNDS = bounds_of(CommandConfig(workspace=("/work/app",)), "/work/app")
+BOUNDS = bounds_of(CommandConfig(workspace=("/desk/app",)), "/desk/app")
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ BOUNDS = bounds_of(CommandConfig(workspace=("/work/app",)), "/work/app")
         ("build/*", Place.INSIDE),
         ("..", Place.OUTSIDE),
         ("../other", Place.OUTSIDE),
-        ("/work/app/x", Place.INSIDE),
-        ("/work/apple", Place.OUTSIDE),
+        ("/desk/app/x", Place.INSIDE),
+        ("/desk/apple", Place.OUTSIDE),
         ("/", Place.ROOT),
         ("/*", Place.ROOT),
         ("//", Place.ROOT),
@@ -59,7 +59,7 @@ BOUNDS = bounds_of(CommandConfig(workspace=("/work/app",)), "/work/app")
     ],
 )
 def test_a_path_leads_to_a_place(text: str, want: Place) -> None:
-    assert place(text, "/work/app", BOUNDS) is want
+    assert place(text, "/desk/app", BOUNDS) is want
 
 
 def test_without_bounds_relative_paths_are_inside() -> None:
