@@ -36,7 +36,9 @@ class CommandModule(Protocol):
 
 # Modules are imported when their command is chosen, so a command starts fast.
 COMMANDS = (
-    Command("demo", "demur.cli.demo", "a short tour, offline: format, parse, classify, explain"),
+    Command(
+        "demo", "demur.cli.demo", "a short tour, offline: format, parse, decide, prove, explain"
+    ),
     Command(
         "init", "demur.cli.init", "make a working folder: settings, a policy, samples, a store"
     ),

@@ -25,6 +25,7 @@ from demur.memory.recall import SIGNALS
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.request import LONGEST_NAME, Request, read_request
+from demur.policy.policy import Policy
 
 __all__ = [
     "DEFAULT_TENANT",
@@ -32,6 +33,7 @@ __all__ = [
     "Beside",
     "Continued",
     "Given",
+    "check_pin",
     "gather",
     "inputs_digest",
     "scope_of",
@@ -177,6 +179,18 @@ def _beside(given: Given, registry: Registry) -> Beside:
         _accepted(given.accepted),
         {} if given.signals is None else _signals(given.signals),
     )
+
+
+def check_pin(asked: Asked, policy: Policy) -> None:
+    """Refuse a request that expects to be judged by another policy."""
+    pin = asked.request.pin
+    if pin is None:
+        return
+    for field in ("policy_id", "policy_version"):
+        wanted, actual = getattr(pin, field), getattr(policy, field)
+        if wanted is not None and wanted != actual:
+            problem = f"this gate judges by `{actual}`, not by `{wanted}`"
+            raise InputError(problem, where=f"policy.{field}")
 
 
 def scope_of(asked: Asked) -> Mapping[str, str]:

@@ -2,13 +2,14 @@
 
 from msgspec.structs import replace
 
+from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
 from demur.gate.asking import Asked, Continued
 from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError
 from demur.store.store import Store
 
-__all__ = ["continued", "known"]
+__all__ = ["check_resolvable", "continued", "known"]
 
 
 def known(
@@ -62,3 +63,9 @@ def continued(store: Store | None, asked: Asked, most_attempts: int) -> Asked:
         earlier.pop(grant.grant_id, None)
     place = Continued(root_id, attempt, attempt < most_attempts, tuple(earlier.values()))
     return replace(asked, continued=place)
+
+
+def check_resolvable(before: DecisionRecord) -> None:
+    """Refuse what authority has nothing to say about; what it said once may have ended since."""
+    if before.verdict is Verdict.ALLOW:
+        raise InputError(f"decision `{before.decision_id}` allows: there is nothing to resolve")

@@ -19,11 +19,10 @@ from demur.classification.keys import KeyRing
 from demur.codes.bundle import bundle
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, InputTypeError
-from demur.gate.asking import DEFAULT_TENANT, Asked, Given, gather, scope_of
+from demur.gate.asking import DEFAULT_TENANT, Asked, Given, check_pin, gather, scope_of
 from demur.gate.clock import Clock, Entropy, system_clock, system_entropy
-from demur.gate.earlier import continued, known
+from demur.gate.earlier import check_resolvable, continued, known
 from demur.gate.engine import Engine, Judgement, Question
 from demur.gate.ids import IdSource
 from demur.gate.learning import MIDDLE_SEVERITY, experience_of, label_of
@@ -189,7 +188,7 @@ class Gate:
         personal = before.personal
         if personal is None:
             raise InputError(f"decision `{decision_id}` was erased and cannot be resolved")
-        _check_resolvable(before)
+        check_resolvable(before)
         follow_up = {**personal.request, "request_id": None, "continues": decision_id}
         given = Given(personal.findings, grants, accepted, None, before.tenant)
         asked = continued(self.store, self._gathered(follow_up, given), self._attempts)
@@ -264,7 +263,7 @@ class Gate:
 
     def _asked(self, request: Mapping[str, Any], given: Given) -> Asked:
         asked = self._gathered(request, given)
-        _check_pin(asked, self.policy)
+        check_pin(asked, self.policy)
         return asked
 
     def _made(self, asked: Asked) -> _Made:
@@ -382,12 +381,6 @@ class Gate:
         return record
 
 
-def _check_resolvable(before: DecisionRecord) -> None:
-    """Refuse what authority has nothing to say about; what it said once may have ended since."""
-    if before.verdict is Verdict.ALLOW:
-        raise InputError(f"decision `{before.decision_id}` allows: there is nothing to resolve")
-
-
 def _mode(mode: str) -> Mode:
     try:
         return Mode(mode)
@@ -402,18 +395,6 @@ def _attempts(attempts: int) -> int:
     if attempts < 1:
         raise InputError(f"there is at least one attempt, not {attempts}", where="attempts")
     return attempts
-
-
-def _check_pin(asked: Asked, policy: Policy) -> None:
-    """Refuse a request that expects to be judged by another policy."""
-    pin = asked.request.pin
-    if pin is None:
-        return
-    for field in ("policy_id", "policy_version"):
-        wanted, actual = getattr(pin, field), getattr(policy, field)
-        if wanted is not None and wanted != actual:
-            problem = f"this gate judges by `{actual}`, not by `{wanted}`"
-            raise InputError(problem, where=f"policy.{field}")
 
 
 def _question(asked: Asked, recalled: Recall | None) -> Question:
