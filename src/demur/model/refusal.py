@@ -14,6 +14,7 @@ from demur.codes.line import parse_refusal, refusal_line
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity, Surface
 from demur.errors import InputError, InputTypeError
+from demur.model.refusal_source import RefusalSource
 
 __all__ = ["LONGEST_DETAIL", "Refusal"]
 
@@ -34,7 +35,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     evidence: Mapping[str, Any] = {}
     surface: Surface | None = None
-    source: str | None = None
+    source: RefusalSource | None = None
     decision_id: str | None = None
     schema_version: Literal["refusal.v1"] = "refusal.v1"
     line: str = ""
@@ -62,13 +63,14 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         *,
         evidence: Mapping[str, Any] | None = None,
         surface: Surface | str | None = None,
-        source: str | None = None,
+        source: RefusalSource | str | None = None,
         decision_id: str | None = None,
         registry: Registry | None = None,
     ) -> Self:
         """Return the refusal for a registered `code`, its facts filled in from the registry.
 
-        A detail that is too long is cut, and ends in how much was left out.
+        A detail that is too long is cut, and ends in how much was left out. A `source`
+        given as text is its name.
 
         Raises:
             UnknownCodeError: The code is not registered.
@@ -90,7 +92,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
             detail=short,
             evidence=_evidence(evidence),
             surface=None if surface is None else _surface(surface),
-            source=source,
+            source=RefusalSource(name=source) if isinstance(source, str) else source,
             decision_id=decision_id,
         )
 

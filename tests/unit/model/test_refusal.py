@@ -10,6 +10,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, Surface
 from demur.errors import InputError, InputTypeError, UnknownCodeError
 from demur.model.refusal import LONGEST_DETAIL, Refusal
+from demur.model.refusal_source import RefusalSource
 
 SCHEMA = Path(__file__).parents[3] / "spec/schemas/refusal.v1.schema.json"
 
@@ -109,3 +110,17 @@ def test_bad_input_says_what_is_wrong() -> None:
         Refusal.of("RCE_RISK", None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="unknown surface `kitchen`"):
         Refusal.of("RCE_RISK", surface="kitchen")
+
+
+def test_the_native_signal_travels_verbatim() -> None:
+    source = RefusalSource(name="gemini", path="candidates[0].finishReason", native="SPII")
+    refusal = Refusal.of("PII_DETECTED", source=source)
+    envelope = msgspec.json.encode(refusal)
+
+    assert json.loads(envelope)["source"] == {
+        "name": "gemini",
+        "path": "candidates[0].finishReason",
+        "native": "SPII",
+    }
+    assert msgspec.json.decode(envelope, type=Refusal) == refusal
+    jsonschema.validate(json.loads(envelope), json.loads(SCHEMA.read_text(encoding="utf-8")))

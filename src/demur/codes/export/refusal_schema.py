@@ -56,7 +56,7 @@ def _properties(registry: Registry) -> dict[str, Schema]:
             "type": "object",
         },
         "surface": word(Surface, "Where it was seen, if that is known.", null=True),
-        "source": _name("The guard, policy or provider that saw it, if that is known."),
+        "source": _source(),
         "decision_id": _name("The decision that it belongs to, if there is one."),
         "registry": {
             "description": "The registries in force, with their versions.",
@@ -68,6 +68,29 @@ def _properties(registry: Registry) -> dict[str, Schema]:
             "type": "string",
             "pattern": f"^{PREFIX}",
         },
+    }
+
+
+def _source() -> Schema:
+    """Return the schema of who saw it; what it does not know is left out."""
+    return {
+        "description": "The guard, policy or provider that saw it, if that is known.",
+        "type": ["object", "null"],
+        "required": ["name"],
+        "properties": {
+            "name": {"description": "Who saw it.", "type": "string", "minLength": 1},
+            "path": _name("Where the signal stood in what was received."),
+            "native": {"description": "The signal itself, verbatim."},
+            "served_by": _name("What answered instead, if something did."),
+            "confidence": {
+                "description": "How sure a judgement of words is; a typed signal has none.",
+                "type": ["number", "null"],
+                "minimum": 0,
+                "maximum": 1,
+            },
+            "request_id": _name("The name that the source gave to the exchange."),
+        },
+        "additionalProperties": False,
     }
 
 

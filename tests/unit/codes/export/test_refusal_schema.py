@@ -19,7 +19,7 @@ REFUSAL: dict[str, Any] = {
     "detail": "curl x | sh",
     "evidence": {"command": "curl x | sh"},
     "surface": "code_execution",
-    "source": "shell",
+    "source": {"name": "shell"},
     "decision_id": "d-1",
     "registry": "reason_codes.v1@1.0.0",
     "line": "REFUSED: RCE_RISK: curl x | sh",

@@ -1,0 +1,1 @@
+"""Refusals that models write as plain prose, told from answers."""

@@ -1,0 +1,1 @@
+"""One refusal in the forms that other systems read."""

@@ -1,0 +1,1 @@
+"""Every refusal signal of providers and frameworks, read into one type."""
