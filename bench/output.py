@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from demur.guards.outputs import OutputText, check
-from demur.guards.stream import guard_stream
-from demur.guards.stream_flow import OnBlock, StreamConfig
+from demur.guards.output.guard import OutputText, check
+from demur.guards.output.stream import guard_stream
+from demur.guards.output.stream_flow import OnBlock, StreamConfig
 from demur.model.finding import Action
 
 AIM_SECONDS = 50e-6

@@ -13,8 +13,8 @@ from typing import Any
 from demur import GuardrailMonitor, GuardStep, Pipeline, RateGuard, RateLimit
 from demur.codes.vocabulary import Surface
 from demur.gate.safe_generate import safe_generate
-from demur.guards import inputs
-from demur.guards.inputs import InputConfig, InputText
+from demur.guards.input import guard as inputs
+from demur.guards.input.guard import InputConfig, InputText
 from demur.model.finding import Finding
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

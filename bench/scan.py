@@ -16,9 +16,9 @@ from itertools import product
 from typing import NamedTuple
 
 from demur.codes.vocabulary import Surface
-from demur.guards.matching import Matcher
-from demur.guards.rule import Rule, RuleSet
-from demur.guards.text import scan
+from demur.guards.text_rules.matching import Matcher
+from demur.guards.text_rules.rule import Rule, RuleSet
+from demur.guards.text_rules.text import scan
 from demur.model.finding import Action
 from demur.scan.database import EngineType, default_engine
 from demur.scan.fold import fold

@@ -6,7 +6,7 @@ import json
 import string
 from itertools import count
 
-from demur.guards.checksums import base62_crc32
+from demur.guards.secrets.checksums import base62_crc32
 
 __all__ = ["BASE32", "HEX", "LETTERS", "MADE", "drawn", "github_token", "private_key", "web_token"]
 

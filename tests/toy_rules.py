@@ -1,8 +1,8 @@
 """Small rule sets for tests, written as people write them."""
 
 from demur.codes.registry import Registry
-from demur.guards.rule import RuleSet
-from demur.guards.rules import parse_rules
+from demur.guards.text_rules.rule import RuleSet
+from demur.guards.text_rules.rules import parse_rules
 
 __all__ = ["toy_rules"]
 

@@ -7,12 +7,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from demur.errors import InputError, InputTypeError
-from demur.guards import compaction
-from demur.guards.compaction import Compaction, CompactionConfig
-from demur.guards.context_message import Message, read_messages
-from demur.guards.pinning import Pin, PinManifest, is_sealed_by, pin
-from demur.guards.rules import builtin_rules
-from demur.guards.standing_order import new_orders
+from demur.guards.compaction import guard as compaction
+from demur.guards.compaction.guard import Compaction, CompactionConfig
+from demur.guards.compaction.message import Message, read_messages
+from demur.guards.compaction.pinning import Pin, PinManifest, is_sealed_by, pin
+from demur.guards.compaction.standing_order import new_orders
+from demur.guards.text_rules.rules import builtin_rules
 from demur.model.finding import Finding
 
 KEY = bytes(range(32))

@@ -5,11 +5,12 @@ from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
-from demur.guards import inputs, retrieval, tool_result
 from demur.guards.contract import finding_problem
-from demur.guards.rules import builtin_rules
-from demur.guards.text import scan
-from demur.guards.wrappers import bare, strip_wrapper
+from demur.guards.input import guard as inputs
+from demur.guards.input.wrappers import bare, strip_wrapper
+from demur.guards.returned import retrieval, tool_result
+from demur.guards.text_rules.rules import builtin_rules
+from demur.guards.text_rules.text import scan
 from demur.model.finding import Action, Finding
 
 CORE = Registry.load()

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.codes.vocabulary import Surface
-from demur.guards.matching import Matcher
-from demur.guards.rule import Rule, RuleSet
+from demur.guards.text_rules.matching import Matcher
+from demur.guards.text_rules.rule import Rule, RuleSet
 from demur.model.finding import Action
 from demur.scan.database import Database, EngineType, default_engine
 from demur.scan.decode import readings

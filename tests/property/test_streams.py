@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from made_secrets import LETTERS, MADE, drawn
 
-from demur.guards.outputs import OutputConfig, OutputText, check, holding
-from demur.guards.rules import builtin_rules
-from demur.guards.stream import guard_stream
-from demur.guards.stream_flow import OnBlock, StreamConfig
+from demur.guards.output.guard import OutputConfig, OutputText, check, holding
+from demur.guards.output.stream import guard_stream
+from demur.guards.output.stream_flow import OnBlock, StreamConfig
+from demur.guards.text_rules.rules import builtin_rules
 from demur.model.finding import Finding
 
 INSTRUCTIONS = "You are Aria, the assistant of Blue Harbour Bank, and you never mention the rates."

@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 
 from demur.canonical import canonical_bytes, digest
 from demur.errors import InputError, InputTypeError
-from demur.guards import tool_call, tool_loop
-from demur.guards.tool_address import addresses, bare_address
-from demur.guards.tool_call import ToolCall, ToolConfig
-from demur.guards.tool_history import Call, History
-from demur.guards.tool_identity import strangeness
-from demur.guards.tool_loop import LoopConfig
-from demur.guards.tool_manifest import Manifest, ToolDefinition, pin_tool, plain_schema
-from demur.guards.tool_path import leaves
-from demur.guards.tool_schema import misfits
-from demur.guards.tool_sql import sweeps
+from demur.guards.tool_call import guard as tool_call
+from demur.guards.tool_call.address import addresses, bare_address
+from demur.guards.tool_call.guard import ToolCall, ToolConfig
+from demur.guards.tool_call.identity import strangeness
+from demur.guards.tool_call.manifest import Manifest, ToolDefinition, pin_tool, plain_schema
+from demur.guards.tool_call.path import leaves
+from demur.guards.tool_call.schema import misfits
+from demur.guards.tool_call.sql import sweeps
+from demur.guards.tool_loop import guard as tool_loop
+from demur.guards.tool_loop.guard import LoopConfig
+from demur.guards.tool_loop.history import Call, History
 from demur.model.finding import Finding
 
 # Lone surrogates included: models and tools write them.

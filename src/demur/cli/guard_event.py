@@ -12,7 +12,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError, InputError
 from demur.guards.events import config_of, event_of
-from demur.guards.rules import load_rules
+from demur.guards.text_rules.rules import load_rules
 from demur.source import SourceError, read_source
 
 __all__ = ["MOST_BYTES", "ReadEvent", "read_config", "read_event"]

@@ -10,9 +10,9 @@ from demur.cli.terminal import Paint, table
 from demur.codes.default import default_registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, Problem, one_line
-from demur.guards.rows import check_rows
-from demur.guards.rule import RuleSet
-from demur.guards.rules import builtin_rules, load_rules
+from demur.guards.text_rules.rows import check_rows
+from demur.guards.text_rules.rule import RuleSet
+from demur.guards.text_rules.rules import builtin_rules, load_rules
 
 __all__ = ["configure", "run"]
 

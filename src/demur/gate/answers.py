@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Obligation, RefusalClass, Surface
-from demur.guards.crisis import resources_for
+from demur.guards.input.crisis import resources_for
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from demur.codes.vocabulary import Surface
 from demur.gate.generated import Generated
 from demur.gate.session import Session, Stage
-from demur.guards.outputs import OutputText
+from demur.guards.output.guard import OutputText
 
 __all__ = ["Decide", "Look", "Steps", "after", "atake", "before", "take"]
 

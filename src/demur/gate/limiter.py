@@ -12,8 +12,8 @@ from threading import Lock
 from typing import NamedTuple, Protocol
 
 from demur.errors import DemurError, InputError
-from demur.guards.rate import RateUse
-from demur.guards.rate_limits import RateLimit, RateState, reckon
+from demur.guards.rate.guard import RateUse
+from demur.guards.rate.limits import RateLimit, RateState, reckon
 
 __all__ = ["Limiter", "LimiterUnavailableError", "LocalLimiter", "SecondsClock", "Taken"]
 

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from demur.guards.assigned_secrets import ASSIGNED_SECRETS
-from demur.guards.loose_secrets import LOOSE_SECRETS
-from demur.guards.personal_data import personal_data
-from demur.guards.private_keys import PRIVATE_KEYS
-from demur.guards.secret_text import FORMATTED_SECRETS
+from demur.guards.secrets.assigned import ASSIGNED_SECRETS
+from demur.guards.secrets.loose import LOOSE_SECRETS
+from demur.guards.secrets.personal_data import personal_data
+from demur.guards.secrets.private_keys import PRIVATE_KEYS
+from demur.guards.secrets.secret_text import FORMATTED_SECRETS
 from demur.model.finding import Action, Span
 
 __all__ = ["LONGEST_PREVIEW", "preview"]

@@ -9,9 +9,9 @@ import msgspec
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, MissingExtraError
 from demur.gate.limiter import Limiter, LocalLimiter
-from demur.guards import rate
-from demur.guards.rate import RateConfig
-from demur.guards.rate_limits import RateLimit
+from demur.guards.rate import guard as rate
+from demur.guards.rate.guard import RateConfig
+from demur.guards.rate.limits import RateLimit
 from demur.model.finding import Finding
 
 __all__ = ["RateAsk", "RateGuard", "open_limiter"]

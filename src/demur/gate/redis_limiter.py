@@ -17,8 +17,8 @@ from redis.retry import Retry
 
 from demur.errors import InputError
 from demur.gate.limiter import LimiterUnavailableError, LocalLimiter, SecondsClock, Taken
-from demur.guards.rate import RateUse
-from demur.guards.rate_limits import TOLERANCE, RateLimit, RateState
+from demur.guards.rate.guard import RateUse
+from demur.guards.rate.limits import TOLERANCE, RateLimit, RateState
 
 __all__ = ["OnFailure", "RedisLimiter"]
 
@@ -26,7 +26,7 @@ OnFailure = Literal["closed", "local"]
 
 _log = logging.getLogger("demur")
 
-# The same steps as `demur.guards.rate_limits.reckon`, in the same order, so that both come to
+# The same steps as `demur.guards.rate.limits.reckon`, in the same order, so that both come to
 # the same result to the last bit. Refused uses write nothing.
 _SCRIPT = f"""
 local now

@@ -18,9 +18,9 @@ from demur.gate.model_call import Model, MustBeAwaitedError, aask, ask
 from demur.gate.session import Session
 from demur.guards.builtin import builtin_of
 from demur.guards.events import config_of
-from demur.guards.rules import builtin_rules
-from demur.guards.stream import guard_stream, guard_stream_async
-from demur.guards.stream_flow import OnBlock, StreamConfig
+from demur.guards.output.stream import guard_stream, guard_stream_async
+from demur.guards.output.stream_flow import OnBlock, StreamConfig
+from demur.guards.text_rules.rules import builtin_rules
 from demur.model.finding import Action
 from demur.policy.policy import Mode
 

@@ -17,7 +17,7 @@ from demur.gate.gate import Gate
 from demur.gate.generated import Generated
 from demur.gate.pipeline import Pipeline
 from demur.gate.rate_guard import RateAsk
-from demur.guards.inputs import InputText
+from demur.guards.input.guard import InputText
 from demur.model.finding import Action, Finding
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal

@@ -11,7 +11,7 @@ from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.rate_guard import RateGuard
 from demur.guards.builtin import builtin_guard
 from demur.guards.installed import installed_guards
-from demur.guards.rate_limits import RateLimit
+from demur.guards.rate.limits import RateLimit
 
 __all__ = ["standard_pipeline"]
 

@@ -6,9 +6,9 @@ import pytest
 
 from demur.errors import InputError, InputTypeError
 from demur.gate.limiter import LocalLimiter
-from demur.guards import rate
-from demur.guards.rate import RateConfig
-from demur.guards.rate_limits import RateLimit
+from demur.guards.rate import guard as rate
+from demur.guards.rate.guard import RateConfig
+from demur.guards.rate.limits import RateLimit
 
 TEN = RateLimit(count=10, per_s=60)
 

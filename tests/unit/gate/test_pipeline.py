@@ -18,11 +18,12 @@ from demur.gate.activation import Activation
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.rate_guard import RateGuard
 from demur.gate.standard import standard_pipeline
-from demur.guards import code_execution, rate
+from demur.guards import code_execution
 from demur.guards.builtin import builtin_guard
 from demur.guards.guard import Guard
 from demur.guards.installed import GuardError
-from demur.guards.rate_limits import RateLimit
+from demur.guards.rate import guard as rate
+from demur.guards.rate.limits import RateLimit
 from demur.model.finding import Action, Finding, Span
 from demur.policy.loader import parse_policy
 

@@ -7,8 +7,8 @@ from demur.errors import InputError, InputTypeError, MissingExtraError
 from demur.gate.limiter import LocalLimiter
 from demur.gate.rate_guard import RateAsk, RateGuard, open_limiter
 from demur.gate.redis_limiter import RedisLimiter
-from demur.guards.rate import RateConfig
-from demur.guards.rate_limits import RateLimit
+from demur.guards.rate.guard import RateConfig
+from demur.guards.rate.limits import RateLimit
 from demur.model.finding import Action
 
 TWO = RateLimit(count=2, per_s=3600)

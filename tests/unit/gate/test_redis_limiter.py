@@ -16,17 +16,17 @@ from redis_server import RedisServer, running_redis
 from demur.errors import InputError
 from demur.gate.limiter import LimiterUnavailableError, LocalLimiter
 from demur.gate.redis_limiter import RedisLimiter
-from demur.guards import rate
-from demur.guards.rate import RateConfig
-from demur.guards.rate_limits import RateLimit, reckon
+from demur.guards.rate import guard as rate
+from demur.guards.rate.guard import RateConfig
+from demur.guards.rate.limits import RateLimit, reckon
 
 TEN = RateLimit(count=10, per_s=3600)
 
 WORKER = """
 import sys
 from demur.gate.redis_limiter import RedisLimiter
-from demur.guards import rate
-from demur.guards.rate_limits import RateLimit
+from demur.guards.rate import guard as rate
+from demur.guards.rate.limits import RateLimit
 url, count = sys.argv[1:]
 limiter = RedisLimiter.from_url(url, timeout_s=10)
 limit = RateLimit(count=int(count), per_s=3600)

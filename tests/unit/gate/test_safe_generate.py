@@ -13,8 +13,8 @@ from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.rate_guard import RateGuard
 from demur.gate.safe_generate import asafe_generate, asafe_stream, safe_generate, safe_stream
 from demur.gate.standard import standard_pipeline
-from demur.guards import outputs
-from demur.guards.rate_limits import RateLimit
+from demur.guards.output import guard as outputs
+from demur.guards.rate.limits import RateLimit
 from demur.model.finding import Action
 from demur.policy.loader import parse_policy
 

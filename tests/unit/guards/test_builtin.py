@@ -35,7 +35,7 @@ def test_the_package_loads_its_names_when_they_are_used() -> None:
         "import sys, demur.guards;"
         "print([n for n in sys.modules if n.startswith('demur.guards.')]);"
         "print(demur.guards.check('rate', {'key': 'a', 'limit': {'count': 1, 'per_s': 1}}));"
-        "print('demur.guards.inputs' in sys.modules)"
+        "print('demur.guards.input.guard' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -11,8 +11,8 @@ from demur.codes.vocabulary import Surface
 from demur.guards.builtin import BUILTIN, Builtin, builtin_guard
 from demur.guards.code_execution.event import Command
 from demur.guards.contract import finding_problem, guard_problems, text_of
-from demur.guards.inputs import InputText
-from demur.guards.tool_call import ToolCall
+from demur.guards.input.guard import InputText
+from demur.guards.tool_call.guard import ToolCall
 from demur.testing import allow_rows, assert_guard_contract, refuse_rows
 
 TEXTS = sorted({row for rows in (refuse_rows(), allow_rows()) for _, row in rows})

@@ -5,11 +5,11 @@ import pytest
 from demur.errors import InputError, InputTypeError
 from demur.guards.code_execution.event import Command
 from demur.guards.events import config_of, event_of
-from demur.guards.inputs import InputConfig, InputText
-from demur.guards.rate import RateConfig, RateUse
-from demur.guards.rate_limits import RateLimit
-from demur.guards.tool_call import ToolCall
-from demur.guards.tool_history import Call, History
+from demur.guards.input.guard import InputConfig, InputText
+from demur.guards.rate.guard import RateConfig, RateUse
+from demur.guards.rate.limits import RateLimit
+from demur.guards.tool_call.guard import ToolCall
+from demur.guards.tool_loop.history import Call, History
 from demur.model.finding import Action
 
 LIMIT = RateLimit(count=1, per_s=1)

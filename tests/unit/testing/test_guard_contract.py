@@ -8,7 +8,7 @@ from toy_guards import finding, guard, raising, seeing
 import demur.testing
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
-from demur.guards import rate
+from demur.guards.rate import guard as rate
 from demur.model.finding import Finding
 from demur.testing.guard_contract import assert_guard_contract, contract_breaches
 

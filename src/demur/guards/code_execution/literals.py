@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from demur.guards.assigned_secrets import ASSIGNED_SECRETS
-from demur.guards.private_keys import PRIVATE_KEYS
-from demur.guards.secret_text import FORMATTED_SECRETS
+from demur.guards.secrets.assigned import ASSIGNED_SECRETS
+from demur.guards.secrets.private_keys import PRIVATE_KEYS
+from demur.guards.secrets.secret_text import FORMATTED_SECRETS
 from demur.model.finding import Action
 
 __all__ = ["Literal", "literals"]

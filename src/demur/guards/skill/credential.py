@@ -5,9 +5,9 @@ Whoever has the skill has them; that is a leak of its author's, and no attack on
 
 from collections.abc import Iterator
 
-from demur.guards.assigned_secrets import ASSIGNED_SECRETS
-from demur.guards.private_keys import PRIVATE_KEYS
-from demur.guards.secret_text import FORMATTED_SECRETS
+from demur.guards.secrets.assigned import ASSIGNED_SECRETS
+from demur.guards.secrets.private_keys import PRIVATE_KEYS
+from demur.guards.secrets.secret_text import FORMATTED_SECRETS
 from demur.guards.skill.sighting import Sighting, milder
 from demur.model.finding import Action
 

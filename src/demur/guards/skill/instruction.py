@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from demur.errors import InputError
-from demur.guards.rules import builtin_rules
 from demur.guards.skill.bundle import SURFACE
 from demur.guards.skill.sighting import Sighting
-from demur.guards.text import PLAIN, scan
+from demur.guards.text_rules.rules import builtin_rules
+from demur.guards.text_rules.text import PLAIN, scan
 
 __all__ = ["see_instructions"]
 

@@ -1,10 +1,10 @@
 import pytest
 
 from demur.codes.reason_code import ReasonCode
-from demur.guards.rules import builtin_rules
 from demur.guards.skill.bundle import SURFACE
 from demur.guards.skill.catalogue import RULES, rule_of
 from demur.guards.skill.guard import CODES
+from demur.guards.text_rules.rules import builtin_rules
 from demur.model.finding import Action
 
 

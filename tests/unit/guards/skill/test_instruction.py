@@ -2,10 +2,10 @@ import pytest
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
-from demur.guards.rules import builtin_rules
 from demur.guards.skill.bundle import SURFACE
 from demur.guards.skill.instruction import see_instructions
-from demur.guards.text import LONGEST
+from demur.guards.text_rules.rules import builtin_rules
+from demur.guards.text_rules.text import LONGEST
 
 RULES = builtin_rules(SURFACE).rules
 ENTRY = Registry.load()[ReasonCode.SKILL_INJECTION]

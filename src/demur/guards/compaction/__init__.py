@@ -1,0 +1,1 @@
+"""The guard of a compacted context, held against the one before."""

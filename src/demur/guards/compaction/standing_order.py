@@ -1,0 +1,116 @@
+"""Orders to the assistant that a compaction brought in: nobody of standing gave them before.
+
+A text rule says what reads like an order. It is traced to a sentence of the context before: most
+of its words are there, and it says `not` as often, no more and no less. An order that only a
+tool gave is not traced, and one in a message of those who rule must have been theirs.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from demur.codes.vocabulary import Surface
+from demur.guards.compaction.message import Message, flat, trust, words
+from demur.guards.text_rules.rule import RuleSet
+from demur.guards.text_rules.text import Hit, finding, scan
+from demur.model.finding import Finding
+
+__all__ = ["new_orders"]
+
+_SENTENCE = re.compile("[^.!?\n\u3002\uff01\uff1f]+[.!?\u3002\uff01\uff1f]*")
+_EXCERPT = 100
+# So many of an order's telling words must stand in one sentence from before.
+_TRACED = 0.7
+_RULERS = 3
+_NEGATIONS = frozenset(
+    (
+        *("not", "no", "never", "none", "without", "cannot", "dont", "t"),
+        *("nicht", "kein", "keine", "nie", "ohne", "ne", "pas", "jamais", "sans", "nunca", "sin"),
+    )
+)
+# Words that make an order of a sentence, or that any sentence has: they trace nothing.
+_COMMON = frozenset(
+    (
+        *("a", "about", "agent", "ai", "all", "also", "always", "an", "and", "any", "are", "as"),
+        *("asked", "asks", "assistant", "at", "be", "been", "by", "can", "didn", "do", "doesn"),
+        *("don", "for", "forward", "from", "isn", "shouldn", "won"),
+        *("future", "going", "has", "have", "he", "henceforth", "i", "if", "in", "instructed"),
+        *("instructions", "into", "is", "it", "its", "model", "must", "my", "next", "now", "of"),
+        *("on", "or", "our", "please", "prefers", "request", "requested", "rule", "rules", "said"),
+        *("says", "session", "shall", "she", "should", "so", "that", "the", "their", "them"),
+        *("then", "there", "these", "they", "this", "those", "to", "told", "turns", "user"),
+        *("wants", "was", "we", "were", "when", "will", "with", "would", "you", "your"),
+    )
+)
+
+
+class _Sentence(NamedTuple):
+    telling: frozenset[str]
+    negations: int
+    trust: int
+
+
+def new_orders(
+    before: Sequence[Message], after: Sequence[Message], rules: RuleSet
+) -> Iterator[Finding]:
+    """Yield the orders in `after` that cannot be traced to `before`."""
+    kept = {(message.role, flat(message.content)) for message in before}
+    sources: list[_Sentence] | None = None
+    for index, message in enumerate(after):
+        if (message.role, flat(message.content)) in kept:
+            continue
+        for hit in scan(message.content, rules):
+            if sources is None:
+                sources = list(_sources(before))
+            if not _is_traced(_around(message.content, hit), message.role, sources):
+                yield _finding(hit, index, message)
+
+
+def _sources(before: Sequence[Message]) -> Iterator[_Sentence]:
+    for message in before:
+        for found in _SENTENCE.finditer(message.content):
+            yield _sentence(found[0], trust(message.role))
+
+
+def _sentence(text: str, rank: int) -> _Sentence:
+    said = [word.text for word in words(text)]
+    telling = frozenset(said) - _COMMON - _NEGATIONS
+    negations = sum(word in _NEGATIONS for word in said)
+    return _Sentence(telling or frozenset(said), negations, rank)
+
+
+def _around(text: str, hit: Hit) -> str:
+    """Return the sentences that the hit touches."""
+    return " ".join(
+        found[0]
+        for found in _SENTENCE.finditer(text)
+        if found.start() < hit.end and found.end() > hit.start
+    )
+
+
+def _is_traced(order: str, role: str, sources: Sequence[_Sentence]) -> bool:
+    wanted = _sentence(order, 0)
+    needed = _RULERS if trust(role) >= _RULERS else min(trust(role), trust("assistant"))
+    # INVARIANT: an order is not traced to a sentence that says the opposite.
+    return any(
+        source.trust >= needed
+        and source.negations == wanted.negations
+        and len(wanted.telling & source.telling) >= _TRACED * len(wanted.telling)
+        for source in sources
+    )
+
+
+def _finding(hit: Hit, index: int, message: Message) -> Finding:
+    seen = finding(hit, Surface.COMPACTION)
+    excerpt = flat(message.content[hit.start : hit.end])[:_EXCERPT]
+    evidence = {
+        **seen.evidence,
+        "source": f"{message.role} message",
+        "excerpt": excerpt,
+        "in": "after",
+        "message": index,
+        "role": message.role,
+    }
+    return msgspec.structs.replace(seen, evidence=evidence)

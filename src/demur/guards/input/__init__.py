@@ -1,0 +1,1 @@
+"""The guard of what a user wrote."""

@@ -1,0 +1,87 @@
+"""Help for people in danger: lines to call by country, and what a finding says about them.
+
+Nobody who speaks of dying is met with a bare refusal: the finding brings the lines of the
+person's country, or, where it is not known, ways to find one anywhere.
+
+Limits: lines change; the list holds well-known national ones and is no medical advice.
+"""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from demur.guards.text_rules.text import PLAIN, Hit
+
+__all__ = ["Resource", "crisis_evidence", "resources_for"]
+
+_SIGNALS = {
+    "CRISIS_SELF_HARM_NOW": "self_harm",
+    "CRISIS_OTHERS": "harm_to_others",
+    "CRISIS_FRIEND": "concern_for_another",
+    "CRISIS_IN_FICTION": "fiction_or_study",
+}
+_SUICIDE = "suicide"
+_UNKNOWN = "unknown"
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """A place that helps: its name, how to reach it, and the country it serves, if only one."""
+
+    name: str
+    contact: str
+    country: str | None = None
+
+
+class _Directory(msgspec.Struct, frozen=True, kw_only=True):
+    schema_version: str
+    anywhere: tuple[Resource, ...]
+    countries: dict[str, tuple[Resource, ...]]
+    # Languages that are spoken in one country above all.
+    languages: dict[str, str]
+
+
+def resources_for(locale: str | None) -> tuple[Resource, ...]:
+    """Return where help is to be had for a locale such as `en-US`, `de` or `pt_BR.UTF-8`.
+
+    There is always an answer: without a country that is known, the directories that serve
+    every country, and the line of the United States, which is marked as such.
+    """
+    known = _directory()
+    country = _country(locale, known)
+    if country is None:
+        return (*known.anywhere, *known.countries["US"])
+    return (*known.countries[country], *known.anywhere)
+
+
+def crisis_evidence(hit: Hit, locale: str | None) -> dict[str, Any]:
+    """Return the evidence of a crisis finding: the rule, the signal, and where help is."""
+    evidence: dict[str, Any] = {
+        "rule": hit.rule.id,
+        "signal": _SIGNALS.get(hit.rule.id, _SUICIDE),
+        "locale": locale or _UNKNOWN,
+        "resources": [
+            {name: value for name, value in msgspec.structs.asdict(resource).items() if value}
+            for resource in resources_for(locale)
+        ],
+    }
+    if hit.via != PLAIN:
+        evidence["via"] = hit.via
+    return evidence
+
+
+def _country(locale: str | None, known: _Directory) -> str | None:
+    parts = (locale or "").partition(".")[0].partition("@")[0].replace("_", "-").split("-")
+    for part in reversed(parts[1:]):
+        if part.upper() in known.countries:
+            return part.upper()
+    if len(parts) > 1 and len(parts[-1]) == 2:
+        return None
+    return known.languages.get(parts[0].lower())
+
+
+@cache
+def _directory() -> _Directory:
+    source = files("demur.guards") / "data" / "crisis_lines.json"
+    return msgspec.json.decode(source.read_bytes(), type=_Directory)

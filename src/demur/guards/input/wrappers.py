@@ -1,0 +1,131 @@
+"""Take the wrapper off a request: what is left is what somebody wants.
+
+Personas, games, fiction, hypotheses and scripts that forbid refusing are forms. A form is
+neither permission nor proof of malice, so it is taken off before anything is judged.
+
+Limits: wrappers are known by the mechanisms in the rules `WRAP_*` (they loosen the model's
+rules) and `FRAME_*` (harmless frames), in English. An objective that is spread over a long
+script is not pieced together: it is unclear, and said to be.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from demur.codes.vocabulary import Surface
+from demur.guards.text_rules.rule import RuleSet
+from demur.guards.text_rules.rules import builtin_rules
+from demur.guards.text_rules.text import Hit, scan
+from demur.model.finding import Action
+
+__all__ = ["Objective", "bare", "is_form", "is_wrapper", "objective_of", "strip_wrapper", "weight"]
+
+# A clause is what one wrapper takes with it; the request often follows in the same sentence.
+_CLAUSE = re.compile(
+    r"[.!?;:\n]+"
+    r"|,? (?:and|then|but|now)(?= (?:please |then |now )?(?:tell|answer|write|explain|give|describe"
+    r"|list|show|help|create|make|teach|provide|translate|summari[sz]e|what|how|why|who|where)\b)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W_]+")
+_REQUEST = re.compile(
+    r"\?|^\W*(?:please\s+|now\s+|so\s+|then\s+)?(?:how|what|what's|why|who|when|where|which|can"
+    r"|could|would|should|is|are|do|does|did|tell|write|explain|give|list|describe|create|make"
+    r"|translate|summari[sz]e|generate|show|help|find|compare|suggest|recommend|calculate|solve"
+    r"|compose|draft|outline|teach|provide|name|define|convert|fix|review|plan|sort|rewrite"
+    r"|improve|build|let's)\b",
+    re.IGNORECASE,
+)
+# Words about the game itself: a sentence with them asks for nothing outside it.
+_ABOUT_THE_ROLE = re.compile(
+    r"\b(?:prompts?|respon[ds]\w*|repl(?:y|ies)|character|persona|mode|role|openai|chatgpt|gpt"
+    r"|restrictions|polic(?:y|ies)|anything|everything|any(?:one)?|all (?:my|questions)|stay|obey"
+    r"|rules|you (?:are|will|must|can|have|should)|your|understood|ready|ok|first question|user)\b"
+    r"|\[[^\[\]]{0,80}\]",
+    re.IGNORECASE,
+)
+_FEWEST_WORDS = 3
+# With more than this left over, the wrapper was not all there is to take off.
+_MOST_WORDS = 60
+_STRONG = 2
+
+
+class Objective(NamedTuple):
+    """What a request comes to, the wrappers that were taken off, and whether it is clear."""
+
+    text: str
+    wrappers: tuple[str, ...]
+    clear: bool
+
+
+def strip_wrapper(text: str, rules: RuleSet | None = None) -> Objective:
+    """Return what `text` asks for once its wrappers are off; all of it where it has none."""
+    return objective_of(text, scan(text, builtin_rules(Surface.INPUT) if rules is None else rules))
+
+
+def objective_of(text: str, hits: Sequence[Hit]) -> Objective:
+    """Return the objective of a text in which these rules were hit."""
+    wrappers = tuple(dict.fromkeys(hit.rule.id for hit in hits if is_form(hit)))
+    if not wrappers:
+        return Objective(text, (), clear=bool(text.strip()))
+    left = bare(text, hits)
+    return Objective(" ".join(left.split()).strip(" ,.;:-"), wrappers, _is_clear(left))
+
+
+def bare(text: str, hits: Sequence[Hit]) -> str:
+    """Return `text` with blanks for its wrappers, so that places in it stay what they were."""
+    wrapped = [hit for hit in hits if is_wrapper(hit)]
+    taken = [(hit.start, hit.end) for hit in hits if is_form(hit) and not is_wrapper(hit)]
+    if wrapped:
+        edges = [0, *(found.end() for found in _CLAUSE.finditer(text)), len(text)]
+        kept = [hit for hit in hits if not is_form(hit) and hit.rule.action is not Action.WARN]
+        clauses = _clauses_of(wrapped, edges) - _clauses_of(kept, edges)
+        taken += [(edges[index], edges[index + 1]) for index in clauses]
+    return _blanked(text, sorted(taken))
+
+
+def weight(hits: Iterable[Hit]) -> int:
+    """Return how much the wrappers weigh: those that say outright that no rule counts, twice."""
+    actions = {hit.rule.id: hit.rule.action for hit in hits if is_wrapper(hit)}
+    return sum(1 if action is Action.WARN else _STRONG for action in actions.values())
+
+
+def is_wrapper(hit: Hit) -> bool:
+    """Return whether the hit is a form that loosens the model's rules."""
+    return hit.rule.id.startswith("WRAP_")
+
+
+def is_form(hit: Hit) -> bool:
+    """Return whether the hit is a wrapper, or a frame that anybody may use."""
+    return hit.rule.id.startswith(("WRAP_", "FRAME_"))
+
+
+def _clauses_of(hits: Iterable[Hit], edges: Sequence[int]) -> set[int]:
+    """Return the numbers of the clauses that the hits touch."""
+    return {
+        index
+        for hit in hits
+        for index in range(bisect_right(edges, hit.start) - 1, bisect_left(edges, hit.end))
+    }
+
+
+def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    pieces: list[str] = []
+    done = 0
+    for start, end in spans:
+        pieces += [text[done:start], " " * (end - max(start, done))]
+        done = max(end, done)
+    return "".join((*pieces, text[done:]))
+
+
+def _is_clear(left: str) -> bool:
+    """Return whether what is left is a request, and nothing much besides."""
+    if len(_WORD.findall(left)) > _MOST_WORDS:
+        return False
+    return any(
+        len(_WORD.findall(clause)) >= _FEWEST_WORDS
+        and (_REQUEST.search(clause) is not None or "?" in left)
+        and _ABOUT_THE_ROLE.search(clause) is None
+        for clause in _CLAUSE.split(left)
+    )

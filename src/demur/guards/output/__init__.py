@@ -1,0 +1,1 @@
+"""The guard of what a model answers, whole or as a stream."""

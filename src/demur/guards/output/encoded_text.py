@@ -1,0 +1,59 @@
+"""Search what is encoded in model text for the rules of its surface.
+
+A word that is long enough to be base 64, hexadecimal digits or percent signs is decoded by
+itself. Limits: what is encoded over several words, spelt with spaces or written backwards
+is not read; see `demur.scan.decode` for what is.
+"""
+
+import re
+
+from demur.guards.text_rules.rule import RuleSet
+from demur.guards.text_rules.seeking import Seeker, Seen, Sought, has_long_word
+from demur.guards.text_rules.text import PLAIN, scan
+
+__all__ = ["encoded_text"]
+
+_SHORTEST = 24
+# A longer word is read in parts of this size, which base 64 and hexadecimal digits survive.
+_LONGEST = 4096
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_=%\\-"
+_STRETCH = re.compile(rf"[A-Za-z0-9+/_=%\\-]{{{_SHORTEST},{_LONGEST}}}", re.ASCII)
+_PROMISING = re.compile(
+    r"[0-9A-Fa-f]{24}|%[0-9A-Fa-f]{2}|\\[xu][0-9A-Fa-f]{2}"
+    r"|\A(?=.*[a-z])(?=.*[0-9+/=])[^A-Z]*[A-Z]"
+)
+
+
+def encoded_text(rules: RuleSet) -> Seeker:
+    """Return the search for rules in what is encoded."""
+
+    def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
+        seen: list[Seen] = []
+        stretches = _STRETCH.finditer(text, begin) if has_long_word(text, begin, _SHORTEST) else ()
+        for stretch in stretches:
+            if stretch.end() == len(text) and not final and len(stretch[0]) < _LONGEST:
+                return Sought(tuple(seen), stretch.start())
+            begin = stretch.end()
+            if _PROMISING.search(stretch[0]):
+                seen += _decoded(stretch[0], stretch.start(), rules)
+        if final:
+            return Sought(tuple(seen), len(text))
+        last = text[max(begin, len(text) - _SHORTEST) :]
+        return Sought(tuple(seen), len(text) - len(last) + len(last.rstrip(_ALPHABET)))
+
+    return Seeker(seek, reach=0)
+
+
+def _decoded(word: str, place: int, rules: RuleSet) -> list[Seen]:
+    return [
+        Seen(
+            place + hit.start,
+            place + hit.end,
+            hit.rule.code,
+            hit.rule.action,
+            hit.rule.description,
+            {"rule": hit.rule.id, "via": hit.via},
+        )
+        for hit in scan(word, rules)
+        if hit.via != PLAIN
+    ]

@@ -1,0 +1,133 @@
+"""Find what must not leave in a model's answer. Codes: see `CODES`.
+
+Forbidden content and signs of failed alignment (rules, as data), credentials, numbers that
+stand for a person, and the system's own instructions. A whole text and the same text in
+pieces (`demur.guards.output.stream`) give the same findings.
+
+Limits: rules know mechanisms in English; what an answer means, they do not know. Refusals,
+advice, news and teaching pass by what stands around the words. Each search states its own
+limits in its module.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError, InputTypeError
+from demur.guards.output.encoded_text import encoded_text
+from demur.guards.output.prompt_leak import canary, shown_instructions
+from demur.guards.output.stream_holding import Holding
+from demur.guards.secrets.assigned import ASSIGNED_SECRETS
+from demur.guards.secrets.loose import LOOSE_SECRETS
+from demur.guards.secrets.personal_data import personal_data
+from demur.guards.secrets.private_keys import PRIVATE_KEYS
+from demur.guards.secrets.secret_text import FORMATTED_SECRETS
+from demur.guards.text_rules.plan import plan_of
+from demur.guards.text_rules.rule import RuleSet
+from demur.guards.text_rules.rules import builtin_rules
+from demur.guards.text_rules.search import RuleSearch
+from demur.guards.text_rules.seeking import Seeker
+from demur.guards.text_rules.text import LONGEST
+from demur.model.finding import Action, Finding
+
+__all__ = ["CODES", "SURFACE", "OutputConfig", "OutputText", "check", "holding"]
+
+SURFACE = Surface.OUTPUT
+CODES: tuple[str, ...] = (
+    ReasonCode.OUTPUT_FORBIDDEN,
+    ReasonCode.SECRET_LEAK,
+    ReasonCode.PII_DETECTED,
+    ReasonCode.PROMPT_LEAK,
+    ReasonCode.CONTENT_PRIVACY,
+    ReasonCode.CONTENT_WEAPONS,
+    ReasonCode.CONTENT_CBRN,
+    ReasonCode.CONTENT_CYBER,
+    ReasonCode.CONTENT_CRIME,
+    ReasonCode.CONTENT_FRAUD,
+    ReasonCode.CONTENT_SOCIAL_ENGINEERING,
+    ReasonCode.CONTENT_SELF_HARM,
+    ReasonCode.CONTENT_CSAE,
+    ReasonCode.CONTENT_VIOLENCE,
+    ReasonCode.CONTENT_HATE,
+    ReasonCode.CONTENT_HARASSMENT,
+)
+
+
+class OutputText(NamedTuple):
+    """An answer, and the prompt that it answers, where that is known.
+
+    What stands in the prompt already is no leak: it is recorded, and not held against the answer.
+    """
+
+    text: str
+    prompt: str | None = None
+
+
+class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for in answers.
+
+    `rules`: others than the built-in ones. `secrets`, `loose_secrets`: credentials by format
+    and by name, and random words that are only recorded. `personal`: what certain personal
+    data asks for; None looks for none. `system_prompt` must not be shown, `leak_words` of it
+    in a row are a leak; a `canary` is a mark planted in it. `padding`: what a long run of
+    invisible characters asks for. `longest`: how many characters a whole answer may have.
+    """
+
+    rules: RuleSet | None = None
+    secrets: bool = True
+    loose_secrets: bool = True
+    personal: Action | None = Action.ESCALATE
+    system_prompt: str | None = None
+    leak_words: int = 10
+    canary: str | None = None
+    padding: Action | None = Action.WARN
+    longest: int = LONGEST
+
+
+_DEFAULT = OutputConfig()
+
+
+def check(event: OutputText, config: OutputConfig = _DEFAULT) -> Iterator[Finding]:
+    """Yield what should not leave in the answer, in the order of spans.
+
+    Raises:
+        InputError: The answer is no text, or has more characters than may be looked at.
+    """
+    if not isinstance(event.text, str):
+        raise InputTypeError.expected("an answer", "a text", event.text)
+    if len(event.text) > config.longest:
+        raise InputError(
+            f"the answer has {len(event.text)} characters, more than {config.longest}",
+            help="guard it as a stream, or raise `longest`",
+        )
+    yield from holding(config, prompt=event.prompt).add(event.text, final=True)
+
+
+def holding(config: OutputConfig, *, prompt: str | None = None) -> Holding:
+    """Return what looks at one answer, whether it comes whole or in pieces."""
+    rules = builtin_rules(SURFACE) if config.rules is None else config.rules
+    return Holding(
+        RuleSearch(plan_of(rules), config.padding),
+        tuple(_seekers(config, rules)),
+        surface=SURFACE,
+        prompt=prompt,
+    )
+
+
+def _seekers(config: OutputConfig, rules: RuleSet) -> Iterator[Seeker]:
+    if config.secrets:
+        yield from (FORMATTED_SECRETS, PRIVATE_KEYS, ASSIGNED_SECRETS)
+    if config.secrets and config.loose_secrets:
+        yield LOOSE_SECRETS
+    if config.personal is not None:
+        yield personal_data(config.personal)
+    if config.canary:
+        yield canary(config.canary)
+    if config.system_prompt:
+        shown = shown_instructions(config.system_prompt, config.leak_words)
+        if shown:
+            yield shown
+    yield encoded_text(rules)

@@ -1,0 +1,102 @@
+"""Find the hidden instructions in an answer, word for word or by a planted mark. Code: PROMPT_LEAK.
+
+So many words in a row from the instructions are a leak, whatever their case, spacing and
+punctuation. Limits: a translation, a summary or every second word is not found; phrases of
+the instructions that any answer might use count as well, so they should be long enough.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from demur.codes.reason_code import ReasonCode
+from demur.guards.text_rules.seeking import Seeker, Seen, Sought
+from demur.model.finding import Action
+
+__all__ = ["canary", "shown_instructions"]
+
+# A word stops here; a longer one is several.
+_WORD = re.compile(r"[^\W_]{1,32}")
+# More than this between two words, and they are not read as one text.
+_WIDEST_GAP = 64
+# A leak is reported in pieces of so many words at most.
+_LONGEST = 80
+
+
+class _Word(NamedTuple):
+    text: str
+    start: int
+    end: int
+
+
+def shown_instructions(instructions: str, words: int) -> Seeker | None:
+    """Return the search for `words` words in a row of the instructions; None if they have fewer."""
+    known = [found[0].casefold() for found in _WORD.finditer(instructions)]
+    rows = frozenset(tuple(known[at : at + words]) for at in range(len(known) - words + 1))
+    if not rows:
+        return None
+
+    def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
+        found = list(_words(text, begin))
+        last = found[-1].end if found else begin
+        # The last word may go on; past a wide gap, nothing goes on.
+        usable = len(found) - (0 if final or last < len(text) else 1)
+        closed = final or len(text) - last > _WIDEST_GAP
+        seen: list[Seen] = []
+        at = 0
+        while at + words <= usable:
+            size = _matching(found, at, usable, rows, words)
+            if size and not closed and at + size == usable and size < _LONGEST:
+                return Sought(tuple(seen), found[at].start)
+            if size:
+                seen.append(_leak(found[at].start, found[at + size - 1].end, size, len(known)))
+            at += max(size, 1)
+        held = found[at].start if at < len(found) and not closed else len(text)
+        return Sought(tuple(seen), held)
+
+    return Seeker(seek, reach=0)
+
+
+def _words(text: str, begin: int) -> Iterator[_Word]:
+    for match in _WORD.finditer(text, begin):
+        yield _Word(match[0].casefold(), match.start(), match.end())
+
+
+def _matching(
+    found: list[_Word], at: int, usable: int, rows: frozenset[tuple[str, ...]], words: int
+) -> int:
+    """Return how many words from here on stand in the instructions; 0 if too few do."""
+    size = 0
+    for first in range(at, min(usable - words + 1, at + _LONGEST - words + 1)):
+        row = found[first : first + words]
+        if tuple(word.text for word in row) not in rows or not _close(row):
+            break
+        size = first - at + words
+    return size
+
+
+def _close(row: list[_Word]) -> bool:
+    return all(after.start - before.end <= _WIDEST_GAP for before, after in pairwise(row))
+
+
+def _leak(start: int, end: int, size: int, total: int) -> Seen:
+    detail = f"{size} words in a row of the system's instructions"
+    evidence = {"overlap": round(min(1.0, size / total), 3)}
+    return Seen(start, end, ReasonCode.PROMPT_LEAK, Action.BLOCK, detail, evidence)
+
+
+def canary(mark: str) -> Seeker:
+    """Return the search for a mark that was planted in the instructions and nowhere else."""
+
+    def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
+        seen: list[Seen] = []
+        place = text.find(mark, begin)
+        while place >= 0:
+            begin = place + len(mark)
+            detail = "a mark planted in the system's instructions"
+            seen.append(Seen(place, begin, ReasonCode.PROMPT_LEAK, Action.BLOCK, detail, {}))
+            place = text.find(mark, begin)
+        return Sought(tuple(seen), len(text) if final else max(begin, len(text) - len(mark) + 1))
+
+    return Seeker(seek, reach=0)

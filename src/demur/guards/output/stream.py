@@ -1,0 +1,150 @@
+"""Guard an answer while it is being written: text leaves once nothing in it can be forbidden.
+
+    stream = guard_stream(chunks)
+    for text in stream:
+        show(text)
+    stream.result.refusal  # `REFUSED: CODE: detail`, or None
+
+Held back is what some rule or search could still begin in: as many characters as the widest
+rule needs, more while a long token or key goes on, and never without bound. Findings are
+those of the whole text, up to where the stream was stopped. If the source fails, what is
+held back stays back.
+"""
+
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from typing import Any
+
+from demur.errors import InputError
+from demur.guards.output.guard import SURFACE
+from demur.guards.output.stream_flow import Flow, StreamConfig, StreamResult
+from demur.guards.text_rules.plan import plan_of
+from demur.guards.text_rules.rules import builtin_rules
+
+__all__ = ["AsyncGuardedStream", "GuardedStream", "guard_stream", "guard_stream_async"]
+
+_DEFAULT = StreamConfig()
+
+
+def guard_stream(
+    chunks: Iterable[str], config: StreamConfig = _DEFAULT, *, prompt: str | None = None
+) -> "GuardedStream":
+    """Return the chunks as an iterator of text that may be shown, with a `result`.
+
+    Raises:
+        InputError: A rule looks at more text than a stream may hold back.
+    """
+    _check_rules(config)
+    return GuardedStream(chunks, Flow(config, prompt))
+
+
+def guard_stream_async(
+    chunks: AsyncIterable[str], config: StreamConfig = _DEFAULT, *, prompt: str | None = None
+) -> "AsyncGuardedStream":
+    """Return the chunks as an asynchronous iterator of text that may be shown, with a `result`.
+
+    Raises:
+        InputError: A rule looks at more text than a stream may hold back.
+    """
+    _check_rules(config)
+    return AsyncGuardedStream(chunks, Flow(config, prompt))
+
+
+def _check_rules(config: StreamConfig) -> None:
+    rules = builtin_rules(SURFACE) if config.output.rules is None else config.output.rules
+    for plan in plan_of(rules).plans:
+        if plan.settled > config.widest:
+            raise InputError(
+                f"rule `{plan.rule.id}` looks at {plan.settled} characters of text, "
+                f"more than the {config.widest} that a stream holds back",
+                where=plan.rule.where or None,
+                help="narrow its gaps, `within` or `unless`, or raise `widest`",
+            )
+
+
+class GuardedStream:
+    """The text that may be shown, piece by piece, and what became of the whole."""
+
+    def __init__(self, chunks: Iterable[str], flow: Flow) -> None:
+        self._source = iter(chunks)
+        self._flow = flow
+        self._pieces = self._run()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    @property
+    def result(self) -> StreamResult:
+        """What was found so far, and whether the stream was stopped."""
+        return self._flow.result
+
+    def close(self) -> None:
+        """Give the stream up, and its source with it; nothing more leaves."""
+        self._pieces.close()
+        _close(self._source)
+
+    def _run(self) -> Generator[str, None, None]:
+        for chunk in self._source:
+            yield from self._flow.add(chunk)
+            if self._flow.stopped:
+                _close(self._source)
+                break
+        else:
+            yield from self._flow.end()
+        self._flow.raise_if_asked()
+
+
+class AsyncGuardedStream:
+    """The text that may be shown, piece by piece, and what became of the whole."""
+
+    def __init__(self, chunks: AsyncIterable[str], flow: Flow) -> None:
+        self._source = aiter(chunks)
+        self._flow = flow
+        self._pieces = self._run()
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self
+
+    async def __anext__(self) -> str:
+        return await anext(self._pieces)
+
+    @property
+    def result(self) -> StreamResult:
+        """What was found so far, and whether the stream was stopped."""
+        return self._flow.result
+
+    async def aclose(self) -> None:
+        """Give the stream up, and its source with it; nothing more leaves."""
+        await self._pieces.aclose()
+        await _aclose(self._source)
+
+    async def _run(self) -> AsyncGenerator[str, None]:
+        async for chunk in self._source:
+            for piece in self._flow.add(chunk):
+                yield piece
+            if self._flow.stopped:
+                await _aclose(self._source)
+                break
+        else:
+            for piece in self._flow.end():
+                yield piece
+        self._flow.raise_if_asked()
+
+
+def _close(source: Any) -> None:
+    if hasattr(source, "close"):
+        source.close()
+
+
+async def _aclose(source: Any) -> None:
+    if hasattr(source, "aclose"):
+        await source.aclose()

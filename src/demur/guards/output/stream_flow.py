@@ -1,0 +1,159 @@
+"""What a guarded stream lets out of each chunk, and what it does where something is forbidden."""
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from demur.codes.line import format_refusal
+from demur.errors import DemurError, InputTypeError
+from demur.guards.output.guard import OutputConfig, holding
+from demur.model.finding import Action, Finding
+
+__all__ = ["Flow", "OnBlock", "OutputBlockedError", "StreamConfig", "StreamResult"]
+
+_REPLACEMENT = (
+    "I have to stop this answer here: it was about to include something I can't share. "
+    "I can go on without that part, or help in another way. Which would you like?"
+)
+# A stream cannot be taken back, so what a person should see first does not leave either.
+_STOPS = frozenset({Action.BLOCK, Action.ESCALATE})
+
+
+class OnBlock(StrEnum):
+    """What a stream does where something must not leave.
+
+    `replace`: end with the replacement text. `end`: just end. `raise`: raise
+    `OutputBlockedError`. `redact`: put the mask in its place and go on. `record`: let it
+    pass, for trying rules out.
+    """
+
+    REPLACE = "replace"
+    END = "end"
+    RAISE = "raise"
+    REDACT = "redact"
+    RECORD = "record"
+
+
+class OutputBlockedError(DemurError):
+    """An answer was stopped; `finding` says by what, `refusal` is the line for machines."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(f"the answer was stopped: {finding.code}: {finding.detail}")
+        self.finding = finding
+        self.refusal = format_refusal(finding.code, finding.detail)
+
+
+class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stream is guarded.
+
+    `output`: what is looked for. `stops`: the actions that keep text from leaving.
+    `on_finding` is told of every finding, warnings too. `widest`: how many characters the
+    rules may hold back.
+    """
+
+    output: OutputConfig = OutputConfig()
+    on_block: OnBlock = OnBlock.REPLACE
+    stops: frozenset[Action] = _STOPS
+    replacement: str = _REPLACEMENT
+    mask: str = "[removed]"
+    on_finding: Callable[[Finding], None] | None = None
+    widest: int = 1_000
+
+
+class StreamResult(NamedTuple):
+    """What became of a stream: the findings, by what it was stopped, how much of it left."""
+
+    findings: tuple[Finding, ...]
+    blocked: Finding | None
+    refusal: str | None
+    released: int
+    complete: bool
+
+
+class Flow:
+    """Where one stream stands. Not to be shared."""
+
+    def __init__(self, config: StreamConfig, prompt: str | None) -> None:
+        self._config = config
+        self._holding = holding(config.output, prompt=prompt)
+        self._findings: list[Finding] = []
+        self._blocked: Finding | None = None
+        self._held = ""
+        self._out = 0
+        self._released = 0
+        self._ended = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more may leave."""
+        return self._blocked is not None
+
+    @property
+    def result(self) -> StreamResult:
+        """What became of the stream so far."""
+        blocked = self._blocked
+        refusal = format_refusal(blocked.code, blocked.detail) if blocked else None
+        return StreamResult(tuple(self._findings), blocked, refusal, self._released, self._ended)
+
+    def add(self, chunk: str) -> Iterator[str]:
+        """Yield what may leave after this chunk."""
+        if not isinstance(chunk, str):
+            raise InputTypeError.expected("a chunk", "a text", chunk)
+        return self._advance(chunk, final=False)
+
+    def end(self) -> Iterator[str]:
+        """Yield what may leave when no chunk follows."""
+        yield from self._advance("", final=True)
+        self._ended = not self.stopped
+
+    def raise_if_asked(self) -> None:
+        """Raise `OutputBlockedError` if the stream was stopped and is configured so."""
+        if self._blocked and self._config.on_block is OnBlock.RAISE:
+            raise OutputBlockedError(self._blocked)
+
+    def _advance(self, chunk: str, *, final: bool) -> Iterator[str]:
+        # INVARIANT: no character of a span that stops a stream ever leaves.
+        # INVARIANT: what is not kept back leaves in order and exactly once.
+        self._held += chunk
+        for finding in self._holding.add(chunk, final=final):
+            self._findings.append(finding)
+            if self._config.on_finding:
+                self._config.on_finding(finding)
+            if finding.action in self._config.stops:
+                yield from self._keep_back(finding)
+            if self.stopped:
+                return
+        yield from self._release(self._holding.decided)
+
+    def _keep_back(self, finding: Finding) -> Iterator[str]:
+        if self._config.on_block is OnBlock.RECORD:
+            return
+        span = finding.span
+        assert span is not None
+        # Where findings overlap, the earlier one has taken its place already.
+        overlapping = span.start < self._out
+        yield from self._release(span.start)
+        if self._config.on_block is OnBlock.REDACT:
+            if not overlapping:
+                yield self._config.mask
+            self._skip(span.end)
+            return
+        self._blocked = finding
+        self._held = ""
+        if self._config.on_block is OnBlock.REPLACE:
+            yield self._config.replacement
+
+    def _release(self, place: int) -> Iterator[str]:
+        """Yield the text up to a place, if it has not left yet."""
+        if place > self._out:
+            text, self._held = self._held[: place - self._out], self._held[place - self._out :]
+            self._out = place
+            self._released += len(text)
+            yield text
+
+    def _skip(self, place: int) -> None:
+        if place > self._out:
+            self._held = self._held[place - self._out :]
+            self._out = place

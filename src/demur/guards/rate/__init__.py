@@ -1,0 +1,1 @@
+"""The guard of how often something is asked for."""

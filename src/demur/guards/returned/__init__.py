@@ -1,0 +1,1 @@
+"""The guards of text that comes back: tool results and retrieved passages."""

@@ -1,0 +1,54 @@
+"""Find orders in what a tool returned. Codes: CONTEXT_INJECTION, EXFILTRATION_RISK, PII_DETECTED.
+
+A result is data. Text in it that speaks to the assistant, poses as a turn of the chat, hides
+from the reader or carries data away in a link is an indirect injection.
+
+Limits: as in `returned_text`; a false statement that gives no order (`the capital is X`)
+is not seen. Files that are meant to instruct agents are recorded where they speak to
+them, and held where they ask for what only an attacker needs.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Surface
+from demur.guards.returned.returned_text import RETURNED_CODES, by_place, check_returned
+from demur.guards.secrets.personal_text import personal_findings
+from demur.guards.text_rules.rule import RuleSet
+from demur.model.finding import Action, Finding
+
+__all__ = ["CODES", "SURFACE", "ToolResult", "ToolResultConfig", "check"]
+
+SURFACE = Surface.TOOL_RESULT
+CODES: tuple[str, ...] = (*RETURNED_CODES, ReasonCode.PII_DETECTED)
+
+
+class ToolResult(NamedTuple):
+    """What a tool returned, and the tool's name, where it is known."""
+
+    text: str
+    tool: str = "tool"
+
+
+class ToolResultConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for in results.
+
+    `rules`: others than the built-in ones. `personal`: what certain personal data asks for;
+    None looks for none.
+    """
+
+    rules: RuleSet | None = None
+    personal: Action | None = Action.WARN
+
+
+_DEFAULT = ToolResultConfig()
+
+
+def check(event: ToolResult, config: ToolResultConfig = _DEFAULT) -> Iterator[Finding]:
+    """Yield what is to be seen in a tool's result, in the order of spans."""
+    found = list(check_returned(event.text, event.tool, config.rules, SURFACE))
+    found += personal_findings(event.text, config.personal, SURFACE)
+    yield from sorted(found, key=by_place)

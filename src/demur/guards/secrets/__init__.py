@@ -1,0 +1,1 @@
+"""Credentials and personal data in text, told by form, checksum and entropy."""

@@ -1,0 +1,122 @@
+"""Find values that a name calls secret: `db_password = "…"`, `api_key: …`. Code: SECRET_LEAK.
+
+A value that looks drawn by a machine is blocked; a password that a person may have chosen
+for an example only goes on record. Placeholders, variables, calls and paths pass.
+Limits: a value is one word of ASCII; passphrases of words are not told from prose.
+"""
+
+import re
+
+from demur.guards.secrets.entropy import classes, is_random, mixing
+from demur.guards.secrets.masking import secret_seen
+from demur.guards.secrets.placeholders import is_placeholder
+from demur.guards.text_rules.seeking import Seeker, Seen, Sought
+from demur.model.finding import Action
+
+__all__ = ["ASSIGNED_SECRETS"]
+
+_REACH = 64
+_LONGEST = 200
+_OPERATOR = re.compile(r"[=:]")
+_PROSE = " is "
+_NAMES = (
+    *("password", "passwd", "passphrase", "passcode", "pwd", "secret", "token", "authorization"),
+    *("credential", "credentials", "connectionstring"),
+    *(f"{word}key" for word in ("api", "access", "secret", "private", "signing", "encryption")),
+    *(f"{word}key" for word in ("account", "auth", "master")),
+)
+_NAME_WIDTH = 32
+_JOINTS = str.maketrans("", "", " _-\\\"'`]*\t")
+# Names that end alike and hold nothing secret.
+_OPEN_NAME = re.compile(
+    r"(?:public|csrf|xsrf|page|next|previous|cursor|continuation|hash|hashed|digest|etag|request"
+    r"|idempotency|cache|sync|primary|foreign|partition|sort|encrypted|no|forgot|reset|stop|special)"
+    r"[ _-]?\w{0,12}[ _-]?\w{0,12}[\"'`\]* \t]{0,4}\Z",
+    re.IGNORECASE | re.ASCII,
+)
+_AWS_NAME = re.compile(r"secret[ _-]?access[ _-]?key\W{0,8}\Z", re.IGNORECASE | re.ASCII)
+_AWS_VALUE = re.compile(r"[A-Za-z0-9/+]{40}")
+_VALUE = re.compile(
+    r"(?:is |:=|=>|=(?![=~])|:(?![:/]))[*_]{0,2}[ \t]{0,4}(?P<quote>\\?[\"'`]?)"
+    r"(?:(?i:bearer|basic|token)[ ]{1,2})?(?P<value>[!-~]{0,200})"
+)
+_CLOSING = re.compile(r"[\"'`,;<>)\]}|]|\\[\"nr]")
+_SHORTEST = 8
+# What is read from elsewhere, or leads elsewhere.
+_CODE = re.compile(
+    r"[(\[{$]|::|\A(?:https?|data|arn|file|env|vault|op|ssm|aws):|\A[./~]|\A[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z"
+)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def _seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
+    seen: list[Seen] = []
+    size = len(text)
+    for place in _operators(text, begin):
+        if place < begin or not _names_a_secret(text, place):
+            continue
+        value = _VALUE.match(text, place)
+        if not final and _is_open(value, size):
+            return Sought(tuple(seen), place)
+        found = _judge(text, value) if value else None
+        if found:
+            seen.append(found)
+            begin = found.end
+    return Sought(tuple(seen), size if final else max(begin, size - len(" is")))
+
+
+def _operators(text: str, begin: int) -> list[int]:
+    """Return the places where a value may be given to a name."""
+    places = [match.start() for match in _OPERATOR.finditer(text, begin)]
+    place = text.find(_PROSE, max(0, begin - 1))
+    while place >= 0:
+        places.append(place + 1)
+        place = text.find(_PROSE, place + 1)
+    return sorted(places)
+
+
+def _names_a_secret(text: str, place: int) -> bool:
+    name = text[max(0, place - _NAME_WIDTH) : place].lower().translate(_JOINTS)
+    if not name.endswith(_NAMES):
+        return False
+    # The reach is cut at a character, not a word: a longer name is judged by its end.
+    return not _OPEN_NAME.search(text, max(0, place - _REACH), place)
+
+
+def _is_open(value: re.Match[str] | None, size: int) -> bool:
+    return value is not None and value.end() == size and len(value["value"]) < _LONGEST
+
+
+def _judge(text: str, value: re.Match[str]) -> Seen | None:
+    secret = _cut(value)
+    place = value.start()
+    if _AWS_VALUE.fullmatch(secret) and _AWS_NAME.search(text, max(0, place - _REACH), place):
+        return secret_seen("aws secret key", secret, value.start("value"), Action.BLOCK)
+    if len(secret) < _SHORTEST or _CODE.search(secret) or is_placeholder(secret):
+        return None
+    action = _strength(secret, prose=value[0].startswith("is "))
+    if action is None:
+        return None
+    return secret_seen("assigned secret", secret, value.start("value"), action)
+
+
+def _cut(value: re.Match[str]) -> str:
+    quote = value["quote"].removeprefix("\\")
+    whole = value["value"]
+    if quote:
+        inside, closed, _ = whole.partition(quote)
+        return inside.removesuffix("\\") if closed else whole
+    closing = _CLOSING.search(whole)
+    return (whole[: closing.start()] if closing else whole).rstrip(".:!?*_")
+
+
+def _strength(secret: str, *, prose: bool) -> Action | None:
+    if _UUID.fullmatch(secret):
+        return Action.WARN
+    if is_random(secret):
+        return Action.WARN if prose else Action.BLOCK
+    chosen = classes(secret) > 2 and mixing(secret) > 0 and any(map(str.isdigit, secret))
+    return Action.WARN if chosen else None
+
+
+ASSIGNED_SECRETS = Seeker(_seek, reach=_REACH + 2)

@@ -1,0 +1,71 @@
+"""What proves a credential of a known format: a checksum, a header that decodes, no placeholder.
+
+Each check takes the anchor of a format and its match, and says what the credential asks
+for, or nothing if it is none.
+"""
+
+import base64
+import binascii
+import json
+import re
+
+from demur.guards.secrets.checksums import ends_in_crc32
+from demur.guards.secrets.entropy import bits_per_character
+from demur.guards.secrets.placeholders import is_placeholder
+from demur.model.finding import Action
+
+__all__ = ["checked", "drawn", "for_tests", "url_password", "web_token"]
+
+# Fewer bits than any drawn key of its length has: `aaaaaaaabbbbbbbb` is no key.
+_FEWEST_BITS = 2.5
+# Example tokens of the standard's own web page all carry this subject.
+_EXAMPLE_SUBJECT = "1234567890"
+_TEST_HOSTS = re.compile(
+    r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|(?:[\w-]+\.)*example\.\w+)\b"
+)
+_WEAK = frozenset(["admin", "pass", "pwd", "root", "secret", "guest", "user", "test", "postgres"])
+
+
+def drawn(anchor: str, match: re.Match[str]) -> Action | None:
+    """Block what was drawn by a machine, pass what a person made up."""
+    body = match["secret"].removeprefix(anchor)
+    if is_placeholder(body) or bits_per_character(body) < _FEWEST_BITS:
+        return None
+    return Action.BLOCK
+
+
+def for_tests(anchor: str, match: re.Match[str]) -> Action | None:
+    """Record a key of a test environment: it opens nothing of value."""
+    return drawn(anchor, match) and Action.WARN
+
+
+def checked(anchor: str, match: re.Match[str]) -> Action | None:
+    """Block what carries the issuer's checksum, record what only looks like it."""
+    secret = match["secret"]
+    if len(secret) == len(anchor) + 36:
+        return Action.BLOCK if ends_in_crc32(secret) else for_tests(anchor, match)
+    return drawn(anchor, match)
+
+
+def web_token(_anchor: str, match: re.Match[str]) -> Action | None:
+    """Block a token whose header names an algorithm, unless it is the standard's own example."""
+    header, payload, _ = match["secret"].split(".")
+    if "alg" not in _decoded(header):
+        return None
+    return None if _decoded(payload).get("sub") == _EXAMPLE_SUBJECT else Action.BLOCK
+
+
+def _decoded(part: str) -> dict[str, object]:
+    try:
+        value = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (binascii.Error, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def url_password(_anchor: str, match: re.Match[str]) -> Action | None:
+    """Block a password in an address, unless it or its host is one for trying things out."""
+    password = match["secret"]
+    if password.lower() in _WEAK or password == match["user"] or is_placeholder(password):
+        return None
+    return Action.WARN if _TEST_HOSTS.match(match["host"]) else Action.BLOCK

@@ -1,0 +1,132 @@
+"""Find numbers that stand for a person: cards, bank accounts, US identities. Code: PII_DETECTED.
+
+Each must satisfy its own arithmetic. Digits without a form of their own or a word that
+names them only go on record. Limits: names, addresses, phone numbers and e-mail addresses
+are not looked for; an answer is full of them for good reasons.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from demur.codes.reason_code import ReasonCode
+from demur.guards.secrets.checksums import luhn_holds, mod97_holds
+from demur.guards.text_rules.seeking import NOTHING, Seeker, Seen, Sought
+from demur.model.finding import Action
+
+__all__ = ["personal_data"]
+
+_REACH = 48
+_WIDTH = 48
+_DIGIT = re.compile(r"[0-9]")
+# What can begin a number comes first: so much text is passed over quickly.
+_CARD = re.compile(
+    r"\d(?<![\w.+-]\d)(?:\d{3}([ -])\d{4}\1\d{4}\1\d{1,7}|\d{3}([ -])\d{6}\2\d{4,5}|\d{12,18})"
+    r"(?!\w|[.-]\d)",
+    re.ASCII,
+)
+_CARD_WORD = re.compile(
+    r"\b(?:cards?|visa|master ?card|amex|american express|discover|debit|credit|pan)\b",
+    re.IGNORECASE,
+)
+# First digits of the networks, and the lengths that go with them.
+_NETWORKS = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"
+    r"|3[47]\d{13}|(?:6011|65\d\d|64[4-9]\d)\d{12}|35(?:2[89]|[3-8]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}"
+    r"|62\d{14,17}",
+    re.ASCII,
+)
+_IBAN = re.compile(r"[A-Z](?<![A-Za-z0-9][A-Z])[A-Z]\d\d(?: ?[A-Z0-9]){11,30}", re.ASCII)
+_IBAN_SIZES = {
+    size: frozenset(countries.split())
+    for size, countries in (
+        (15, "NO"),
+        (16, "BE"),
+        (18, "DK FI FK FO GL NL SD"),
+        (19, "MK SI"),
+        (20, "AT BA EE KZ LT LU MN XK"),
+        (21, "CH HR LI LV"),
+        (22, "BG BH CR DE GB GE IE ME RS VA"),
+        (23, "AE GI IL IQ OM SO TL"),
+        (24, "AD CZ ES MD PK RO SA SE SK TN VG"),
+        (25, "LY PT ST"),
+        (26, "IS TR"),
+        (27, "BI DJ FR GR IT MC MR SM"),
+        (28, "AL AZ BY CY DO GT HN HU LB NI PL SV"),
+        (29, "BR EG PS QA UA"),
+        (30, "JO KW MU YE"),
+        (31, "MT SC"),
+        (32, "LC"),
+        (33, "RU"),
+    )
+}
+_IBAN_SIZE = {country: size for size, group in _IBAN_SIZES.items() for country in group}
+_SSN = re.compile(
+    r"[0-8](?<![\w.-]\d)(?<!0(?=00))(?<!6(?=66))\d\d-(?!00)\d\d-(?!0000)\d{4}(?![\w-])", re.ASCII
+)
+_SSN_WORD = re.compile(r"\b(?:ssn|social security|social insurance|tax ?payer)\b", re.IGNORECASE)
+
+_Found = tuple[int, int, str, bool]
+
+
+def _cards(text: str, begin: int) -> Iterator[_Found]:
+    while match := _CARD.search(text, begin):
+        digits = re.sub("[ -]", "", match[0])
+        begin = match.start() + 1
+        if _NETWORKS.fullmatch(digits) and len(set(digits)) > 1 and luhn_holds(digits):
+            sure = len(digits) < len(match[0]) or _named(_CARD_WORD, text, match.start())
+            yield match.start(), match.end(), "payment card", sure
+
+
+def _accounts(text: str, begin: int) -> Iterator[_Found]:
+    while match := _IBAN.search(text, begin):
+        begin = match.start() + 1
+        end = _account_end(match)
+        if end and not text[end : end + 1].isalnum():
+            yield match.start(), end, "bank account", True
+
+
+def _account_end(match: re.Match[str]) -> int | None:
+    """Return where the account number ends that its country prescribes, if it checks out."""
+    wanted = _IBAN_SIZE.get(match[0][:2], 0)
+    number = ""
+    for place, character in enumerate(match[0]):
+        number += character.strip()
+        if len(number) == wanted:
+            return match.start() + place + 1 if mod97_holds(number) else None
+    return None
+
+
+def _social(text: str, begin: int) -> Iterator[_Found]:
+    for match in _SSN.finditer(text, begin):
+        named = _named(_SSN_WORD, text, match.start())
+        yield match.start(), match.end(), "social security number", named
+
+
+def _named(words: re.Pattern[str], text: str, place: int) -> bool:
+    return words.search(text, max(0, place - _REACH), place) is not None
+
+
+_KINDS: tuple[Callable[[str, int], Iterator[_Found]], ...] = (_cards, _accounts, _social)
+
+
+def personal_data(sure: Action) -> Seeker:
+    """Return the search whose certain finds ask for `sure`; the others go on record."""
+
+    def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
+        decided = len(text) if final else max(begin, len(text) - _WIDTH)
+        if not _DIGIT.search(text, begin):
+            return Sought(NOTHING, decided)
+        seen = [
+            _seen(start, end, entity, sure if certain else Action.WARN)
+            for kind in _KINDS
+            for start, end, entity, certain in kind(text, begin)
+            if start < decided
+        ]
+        return Sought(tuple(seen), decided)
+
+    return Seeker(seek, reach=_REACH + 1)
+
+
+def _seen(start: int, end: int, entity: str, action: Action) -> Seen:
+    detail = f"{entity} of {end - start} characters"
+    return Seen(start, end, ReasonCode.PII_DETECTED, action, detail, {"entity": entity})

@@ -1,0 +1,33 @@
+"""Numbers that stand for a person, in a text that is whole. Code: PII_DETECTED.
+
+A person may write their own card number, and a tool may return a customer's: on these
+surfaces it is put on record by default. Limits: as in `demur.guards.secrets.personal_data`.
+"""
+
+from collections.abc import Iterator
+
+import re2
+
+from demur.codes.vocabulary import Surface
+from demur.guards.secrets.personal_data import personal_data
+from demur.model.finding import Action, Finding, Span
+
+__all__ = ["personal_findings"]
+
+# All of these numbers have so many digits with nothing much between; most texts have none.
+_DIGITS = re2.compile(rb"[0-9](?:[ -]?[0-9]){7}")
+
+
+def personal_findings(text: str, action: Action | None, surface: Surface) -> Iterator[Finding]:
+    """Yield the personal numbers in `text`; none where no action is asked for."""
+    if action is None or not _DIGITS.search(text.encode("ascii", "replace")):
+        return
+    for seen in personal_data(action).seek(text, 0, True).seen:
+        yield Finding(
+            code=seen.code,
+            surface=surface,
+            span=Span(start=seen.start, end=seen.end),
+            detail=seen.detail,
+            evidence={"rule": "PERSONAL_DATA", **seen.evidence},
+            action=seen.action,
+        )

@@ -1,0 +1,1 @@
+"""Rules over text: read from files, compiled to one database, held to their own rows."""

@@ -1,0 +1,98 @@
+"""The rules of a set, made ready for text that comes in pieces: what to find, how far to look."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from demur.guards.text_rules.rule import Rule, RuleSet
+from demur.scan.database import Database
+from demur.scan.pattern import Pattern
+from demur.scan.re2_engine import searcher
+
+__all__ = ["Cancel", "Plan", "RulePlan", "plan_of"]
+
+_REMEMBERED = 32
+
+
+class Cancel(NamedTuple):
+    """A pattern that cancels a hit which it is near to."""
+
+    searcher: Any
+    width: int
+
+
+class Plan(NamedTuple):
+    """A rule, the numbers of its patterns, and what cancels it."""
+
+    rule: Rule
+    patterns: tuple[int, ...]
+    cancels: tuple[Cancel, ...]
+    # So much text before and after its first byte settles whether the rule is hit from there.
+    before: int
+    settled: int
+
+
+class RulePlan:
+    """Patterns compiled together, and the rules that read them. Safe to share between threads."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        numbers: dict[Pattern, int] = {}
+        cancels: dict[Pattern, Cancel] = {}
+        self.plans = tuple(_plan(rule, numbers, cancels) for rule in rules.rules)
+        self.patterns = tuple(numbers)
+        self.widths = tuple(pattern.width for pattern in self.patterns)
+        self.widest = max(self.widths, default=0)
+        self.before = max((plan.before for plan in self.plans), default=0)
+        self.settled = max((plan.settled for plan in self.plans), default=0)
+        self.readers: dict[int, list[int]] = {}
+        for number, plan in enumerate(self.plans):
+            for pattern in set(plan.patterns):
+                self.readers.setdefault(pattern, []).append(number)
+        self._database = Database(self.patterns)
+        self._searchers: list[Any] = [None] * len(self.patterns)
+
+    def matching(self, data: bytes) -> Sequence[int]:
+        """Return the numbers of the patterns that may match in folded text."""
+        return sorted(self._database.survey(data).candidates) if self.patterns else ()
+
+    def searcher(self, pattern: int) -> Any:
+        """Return what finds the leftmost, longest matches of a pattern."""
+        found = self._searchers[pattern]
+        if found is None:
+            found = self._searchers[pattern] = searcher(self.patterns[pattern].expression)
+        return found
+
+
+def _plan(rule: Rule, numbers: dict[Pattern, int], cancels: dict[Pattern, Cancel]) -> Plan:
+    for pattern in rule.unless:
+        if pattern not in cancels:
+            cancels[pattern] = Cancel(searcher(pattern.expression), pattern.width)
+    widest = max(pattern.width for pattern in rule.patterns)
+    settled = rule.width if len(rule.patterns) == 1 else rule.width + widest
+    before = 0
+    if rule.unless:
+        before = rule.within + max(pattern.width for pattern in rule.unless) + 1
+        settled = max(settled, rule.width + before)
+    return Plan(
+        rule,
+        tuple(numbers.setdefault(pattern, len(numbers)) for pattern in rule.patterns),
+        tuple(cancels[pattern] for pattern in rule.unless),
+        before,
+        settled + 1,
+    )
+
+
+_lock = threading.Lock()
+_plans: OrderedDict[str, RulePlan] = OrderedDict()
+
+
+def plan_of(rules: RuleSet) -> RulePlan:
+    """Return the plan for a rule set; those used last are kept."""
+    with _lock:
+        found = _plans.get(rules.digest)
+        if found is None:
+            found = _plans[rules.digest] = RulePlan(rules)
+            if len(_plans) > _REMEMBERED:
+                _plans.popitem(last=False)
+        return found

@@ -1,0 +1,171 @@
+"""Match rules in folded text that grows: each place is decided once, as soon as it can be.
+
+What is found does not depend on the pieces in which the text came: the matches of a pattern
+are the leftmost, longest ones that do not overlap, counted from the beginning; and what
+cancels a hit is looked for in the bytes around it alone.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from demur.guards.text_rules.plan import Plan, RulePlan
+from demur.guards.text_rules.rule import Rule
+
+__all__ = ["MOST_HITS", "RuleHit", "RuleMatching"]
+
+# Of one rule in one text: more of the same says nothing new.
+MOST_HITS = 50
+
+_Span = tuple[int, int]
+
+
+class RuleHit(NamedTuple):
+    """A rule that was hit at these bytes, counted from the beginning of the text."""
+
+    rule: Rule
+    start: int
+    end: int
+
+
+class _Text(NamedTuple):
+    """Folded text from `base` on, and whether its end is the end."""
+
+    data: bytes
+    base: int
+    final: bool
+
+    @property
+    def length(self) -> int:
+        return self.base + len(self.data)
+
+
+class RuleMatching:
+    """Where matching stands in one text. Not to be shared."""
+
+    def __init__(self, plan: RulePlan) -> None:
+        self._plan = plan
+        self._length = 0
+        self._resume: dict[int, int] = {}
+        self._progress: dict[int, _Progress] = {}
+        self._active: set[int] = set()
+
+    def advance(self, data: bytes, base: int, *, final: bool) -> list[RuleHit]:
+        """Return the hits that are decided now, for text whose byte at `base` is `data[0]`.
+
+        `data` goes on from what was given before, and still holds it from `needed` on.
+        """
+        text = _Text(data, base, final)
+        before, self._length = self._length, text.length
+        self._find(text, before)
+        if not self._active:
+            return []
+        hits: list[RuleHit] = []
+        for number in sorted(self._active):
+            progress = self._progress[number]
+            hits += progress.decide(text, self._plan.widths)
+            if progress.idle:
+                self._active.discard(number)
+        return hits
+
+    @property
+    def needed(self) -> int:
+        """The first byte that matching may look at again."""
+        back = max(self._plan.widest + 2, self._plan.settled + self._plan.before + 1)
+        return max(0, self._length - back)
+
+    @property
+    def undecided(self) -> int:
+        """The first byte from which a rule could still be hit."""
+        return max(0, self._length - self._plan.settled)
+
+    def _find(self, text: _Text, before: int) -> None:
+        """Hand the matches that begin where nothing was known before to the rules they concern."""
+        first = max(0, before - self._plan.widest - 2 - text.base)
+        block = text.data[first:] if first else text.data
+        offset = text.base + first
+        for number in self._plan.matching(block):
+            width = self._plan.widths[number]
+            known = text.length if text.final else text.length - width - 1
+            start = max(before - width - 1, self._resume.get(number, 0), offset)
+            for match in self._plan.searcher(number).finditer(block, start - offset):
+                if match.start() + offset >= known:
+                    break
+                self._resume[number] = match.end() + offset
+                self._note(number, match.start() + offset, match.end() + offset)
+
+    def _note(self, pattern: int, start: int, end: int) -> None:
+        for number in self._plan.readers[pattern]:
+            if number not in self._progress:
+                self._progress[number] = _Progress(self._plan.plans[number])
+            self._progress[number].note(pattern, start, end)
+            self._active.add(number)
+
+
+class _Progress:
+    """What was read of one rule: its matches, the stretches, and those that may be cancelled."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._alone = len(plan.patterns) == 1
+        self._latest = [-1] * len(plan.patterns)
+        self._unread: list[tuple[int, int, int]] = []
+        self._waiting: deque[_Span] = deque()
+        self._last = 0
+        self._count = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to decide."""
+        return not self._waiting and not self._unread
+
+    def note(self, pattern: int, start: int, end: int) -> None:
+        """Take a match of one of the rule's patterns."""
+        for kind, own in enumerate(self._plan.patterns):
+            if own == pattern:
+                self._unread.append((end, start, kind))
+
+    def decide(self, text: _Text, widths: tuple[int, ...]) -> Iterator[RuleHit]:
+        """Yield the hits about which the text says everything by now."""
+        self._waiting.extend(self._stretches(text, widths))
+        while self._waiting:
+            start, end = self._waiting[0]
+            if self._plan.cancels and not text.final and text.length < end + self._plan.before:
+                return
+            self._waiting.popleft()
+            if (
+                start >= self._last
+                and self._count < MOST_HITS
+                and not self._cancelled(text, start, end)
+            ):
+                self._last = end
+                self._count += 1
+                yield RuleHit(self._plan.rule, start, end)
+
+    def _stretches(self, text: _Text, widths: tuple[int, ...]) -> Iterator[_Span]:
+        """Yield each shortest stretch with one match of each pattern, by their ends."""
+        known = text.length
+        if not text.final and not self._alone:
+            known -= max(widths[pattern] for pattern in self._plan.patterns) + 1
+        ready = sorted(event for event in self._unread if event[0] <= known)
+        self._unread = [event for event in self._unread if event[0] > known]
+        for end, start, kind in ready:
+            self._latest[kind] = start
+            first = min(self._latest)
+            if self._alone or 0 <= first >= end - self._plan.rule.within:
+                yield first, end
+
+    def _cancelled(self, text: _Text, start: int, end: int) -> bool:
+        """Return whether something that cancels the rule lies near, wholly or in part."""
+        within = self._plan.rule.within
+        for cancel in self._plan.cancels:
+            # One byte more on either side, so that the edges of words are seen as they are.
+            first = max(0, start - within - cancel.width)
+            left = max(first - 1, 0)
+            block = text.data[left - text.base : end + within + cancel.width + 1 - text.base]
+            for match in cancel.searcher.finditer(block, first - left):
+                if match.start() + left >= end + within:
+                    break
+                if match.end() + left > start - within:
+                    return True
+        return False

@@ -1,0 +1,30 @@
+"""Hold rules to their own rows: what each must hit, and the harmless twins it must not."""
+
+from collections.abc import Iterator
+
+from demur.errors import Problem
+from demur.guards.text_rules.rule import Rule, RuleSet
+from demur.guards.text_rules.text import scan
+
+__all__ = ["check_rows"]
+
+_SHOWN = 80
+
+
+def check_rows(rules: RuleSet) -> list[Problem]:
+    """Return a problem for each row that its rule does not treat as it says."""
+    return [problem for rule in rules.rules for problem in _check(rule, rules)]
+
+
+def _check(rule: Rule, rules: RuleSet) -> Iterator[Problem]:
+    for row in rule.refuse:
+        if not _hits(rule, row, rules):
+            yield Problem(rule.where, f"rule `{rule.id}` misses its `refuse` row `{row[:_SHOWN]}`")
+    for row in rule.allow:
+        for hit in _hits(rule, row, rules):
+            problem = f"rule `{rule.id}` hits its `allow` row `{row[:_SHOWN]}`"
+            yield Problem(rule.where, problem, f"it sees `{hit[:_SHOWN]}`")
+
+
+def _hits(rule: Rule, row: str, rules: RuleSet) -> list[str]:
+    return [row[hit.start : hit.end] for hit in scan(row, rules) if hit.rule.id == rule.id]

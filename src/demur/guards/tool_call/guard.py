@@ -1,0 +1,211 @@
+"""Hold a tool call against what was pinned, listed and ruled. No call is made, nothing decided.
+
+Codes, and when:
+UNVERIFIED_TOOL: the tool was never pinned, its definition or server is not the pinned one, or
+its name passes for that of a pinned tool.
+TOOL_NOT_ALLOWED: the tool, or an argument, is outside what is permitted; so are arguments that
+do not fit the schema, because the schema is the list of permitted arguments.
+CONTEXT_MISSING: an argument that the schema requires was not given.
+EGRESS_DENIED, DESTRUCTIVE_ACTION: an argument rule saw an inner address, or SQL that sweeps.
+SECRET_LEAK, EXFILTRATION_RISK: a credential stands in an argument, or is on its way out.
+CONTEXT_INJECTION: the definition speaks to the model (tool poisoning).
+
+Limits: names are not resolved and links not followed (see `tool_address`, `tool_path`); shell
+commands and code in arguments belong to the guard of the surface `code_execution`. A span is a
+place in the text that the evidence names: under `argument` for arguments, under `field` for the
+definition, and in the tool's name otherwise.
+"""
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError, InputTypeError
+from demur.guards.text_rules.rule import RuleSet
+from demur.guards.text_rules.rules import builtin_rules
+from demur.guards.tool_call.arguments import UnreadableError, read_arguments
+from demur.guards.tool_call.finding import clip, short, tool_finding
+from demur.guards.tool_call.identity import pinned_tool, strangeness
+from demur.guards.tool_call.manifest import Manifest, ToolDefinition, plain_schema
+from demur.guards.tool_call.name import look_alike, skeleton
+from demur.guards.tool_call.operator import Trust
+from demur.guards.tool_call.poison import poison
+from demur.guards.tool_call.rule import DEFAULT_RULES, ArgumentRule, apply
+from demur.guards.tool_call.schema import Misfit, misfits
+from demur.guards.tool_call.secret import leaks
+from demur.model.finding import Action, Finding, Span
+
+__all__ = ["CODES", "SURFACE", "ToolCall", "ToolConfig", "check", "check_definition"]
+
+SURFACE = Surface.TOOL_CALL
+CODES = (
+    ReasonCode.CONTEXT_INJECTION,
+    ReasonCode.CONTEXT_MISSING,
+    ReasonCode.DESTRUCTIVE_ACTION,
+    ReasonCode.EGRESS_DENIED,
+    ReasonCode.EXFILTRATION_RISK,
+    ReasonCode.SECRET_LEAK,
+    ReasonCode.TOOL_NOT_ALLOWED,
+    ReasonCode.UNVERIFIED_TOOL,
+)
+
+_MOST_MISFITS = 20
+_LONGEST_NAME = 10_000
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that is about to be made.
+
+    `arguments` are values or the JSON text that the model wrote; `tool` is the definition as its
+    server presents it now, where the host has it; `source` names that server.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] | str = {}
+    tool: ToolDefinition | None = None
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("name", "source"):
+            value = getattr(self, field)
+            if not isinstance(value, str):
+                raise InputTypeError.expected(field, "a string", value)
+            if len(value) > _LONGEST_NAME:
+                raise InputError(f"`{field}` has more than {_LONGEST_NAME} characters")
+
+
+class ToolConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What is pinned, permitted and forbidden.
+
+    Without a manifest nothing is held against pins, and without `allow` every tool is permitted.
+    `allow` and `deny` hold names or patterns such as `read_*`; `deny` wins. `workspace` are the
+    folders that paths may lead to, `trusted_hosts` the domains that may be sent credentials.
+    """
+
+    manifest: Manifest | None = None
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    argument_rules: tuple[ArgumentRule, ...] = DEFAULT_RULES
+    workspace: tuple[str, ...] = ()
+    trusted_hosts: tuple[str, ...] = ()
+    find_secrets: bool = True
+    text_rules: RuleSet | None = None
+
+
+def check(event: ToolCall, config: ToolConfig) -> Iterator[Finding]:
+    """Yield what speaks against the call."""
+    if not isinstance(event, ToolCall):
+        raise InputTypeError.expected("the event", "a `ToolCall`", event)
+    if config.manifest is not None:
+        yield from strangeness(event.name, event.source, event.tool, config.manifest)
+    yield from _listed(event.name, config)
+    yield from _arguments(event, config)
+    if event.tool is not None:
+        yield from check_definition(event.tool, config)
+
+
+def check_definition(tool: ToolDefinition, config: ToolConfig) -> Iterator[Finding]:
+    """Yield what the texts of a definition tell the model; for looking at it before pinning."""
+    plain = msgspec.structs.replace(tool, schema=plain_schema(tool.schema))
+    yield from poison(plain, config.text_rules or builtin_rules(SURFACE))
+
+
+def _listed(name: str, config: ToolConfig) -> Iterator[Finding]:
+    bones = skeleton(name)
+    for pattern in config.deny:
+        # A host that takes names loosely must not be the way around the list.
+        if fnmatchcase(name, pattern) or fnmatchcase(bones, skeleton(pattern)):
+            detail = f"`{short(name)}` is on the deny-list"
+            yield _not_listed(name, "TOOL_DENIED", detail, {"pattern": pattern})
+            break
+    if config.allow is not None and not any(fnmatchcase(name, each) for each in config.allow):
+        facts: dict[str, Any] = {"allowed": list(config.allow[:20])}
+        if near := look_alike(name, config.allow):
+            facts["looks_like"] = near
+        detail = f"`{short(name)}` is not on the allow-list"
+        yield _not_listed(name, "TOOL_NOT_LISTED", detail, facts)
+
+
+def _not_listed(name: str, rule: str, detail: str, facts: dict[str, Any]) -> Finding:
+    code = ReasonCode.TOOL_NOT_ALLOWED
+    span = Span(start=0, end=len(name))
+    return tool_finding(name, code, rule=rule, detail=detail, facts=facts, span=span)
+
+
+def _arguments(event: ToolCall, config: ToolConfig) -> Iterator[Finding]:
+    try:
+        arguments = read_arguments(event.arguments)
+    except UnreadableError as error:
+        rule, code = "ARGUMENTS_UNREADABLE", ReasonCode.TOOL_NOT_ALLOWED
+        yield tool_finding(event.name, code, rule=rule, detail=error.problem, facts={})
+        return
+    schema = _schema(event, config)
+    for misfit in islice(misfits(arguments, schema), _MOST_MISFITS):
+        yield _misfit(event.name, misfit)
+    yield from _ruled(event.name, arguments, config)
+    if config.find_secrets:
+        yield from _leaked(event.name, arguments, config.trusted_hosts)
+
+
+def _schema(event: ToolCall, config: ToolConfig) -> Mapping[str, Any]:
+    """Return the schema that the arguments must fit: the pinned one, or else the one shown."""
+    if config.manifest is not None:
+        pinned = pinned_tool(event.name, event.source, config.manifest)
+        if pinned is not None and pinned.schema is not None:
+            return pinned.schema
+    return {} if event.tool is None else plain_schema(event.tool.schema)
+
+
+def _misfit(tool: str, misfit: Misfit) -> Finding:
+    where = f"`{short(misfit.place)}`" if misfit.place else "the object"
+    facts: dict[str, Any] = {"argument": misfit.place, "keyword": misfit.keyword}
+    code, rule = ReasonCode.TOOL_NOT_ALLOWED, f"SCHEMA_{misfit.keyword.strip('$').upper()}"
+    if not misfit.judged:
+        detail, rule = f"`{misfit.keyword}` of the schema was not judged", "SCHEMA_NOT_JUDGED"
+        return tool_finding(tool, code, rule=rule, detail=detail, facts=facts, action=Action.WARN)
+    detail = f"{where} {misfit.problem}"
+    if misfit.keyword == "required":
+        code = ReasonCode.CONTEXT_MISSING
+        facts["missing"] = misfit.allowed[:20]
+        detail = f"{where} lacks {', '.join(map(short, misfit.allowed[:2]))}"
+    elif misfit.allowed is not None:
+        facts["allowed"] = misfit.allowed
+    return tool_finding(tool, code, rule=rule, detail=detail, facts=facts)
+
+
+def _ruled(tool: str, arguments: dict[str, Any], config: ToolConfig) -> Iterator[Finding]:
+    trust = Trust(config.workspace, config.trusted_hosts)
+    for rule in config.argument_rules:
+        for sight in apply(rule, tool, arguments, trust):
+            yield tool_finding(
+                tool,
+                rule.reason,
+                rule=rule.id,
+                detail=f"`{short(sight.place)}` {sight.detail}",
+                facts={"argument": sight.place, **sight.evidence},
+                action=rule.action,
+                span=sight.span,
+            )
+
+
+def _leaked(tool: str, arguments: dict[str, Any], trusted: tuple[str, ...]) -> Iterator[Finding]:
+    for leak in leaks(arguments, trusted):
+        facts = {**leak.seen.evidence, "argument": leak.place, "location": leak.place}
+        if leak.destination is not None:
+            facts |= {"destination": leak.destination[:100], "channel": clip(tool)}
+        if leak.code == ReasonCode.EXFILTRATION_RISK:
+            facts["data"] = "credential"
+        yield tool_finding(
+            tool,
+            leak.code,
+            rule="SECRET_IN_ARGUMENT",
+            detail=f"`{short(leak.place)}` holds a credential",
+            facts=facts,
+            action=leak.action,
+            span=Span(start=leak.seen.start, end=leak.seen.end),
+        )

@@ -1,0 +1,82 @@
+"""Texts of a tool's definition that speak to the model: tool poisoning.
+
+A description is read by the model and seldom by a person, so it is a place to hide orders. Every
+text of the definition is looked at: the description, and the titles, descriptions, defaults,
+examples and choices within the schema. Characters that nobody can see are found too.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError
+from demur.guards.text_rules.rule import RuleSet
+from demur.guards.text_rules.text import findings
+from demur.guards.tool_call.arguments import Part, texts
+from demur.guards.tool_call.manifest import ToolDefinition
+from demur.model.finding import Finding, Span
+
+__all__ = ["poison"]
+
+_EXCERPT = 100
+_LONGEST = 1_000_000
+# Tags spell out a text that is not drawn, unless a flag goes before them; overrides turn the
+# direction of writing, so that a person reads something else than the model.
+_HIDDEN = re.compile(
+    "(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0001\U000e0020-\U000e007f]{2,}"
+    "|[\u202a-\u202e\u2066-\u2069]|[\u200b\u2060-\u2064]{3,}"
+)
+
+
+def poison(tool: ToolDefinition, rules: RuleSet) -> Iterator[Finding]:
+    """Yield what the texts of `tool` hold that is meant for the model and not for a person.
+
+    The evidence says under `field` which text the span is in.
+    """
+    for field, text in _fields(tool):
+        for found in findings(text, rules, Surface.TOOL_CALL):
+            assert found.span is not None
+            excerpt = text[found.span.start : found.span.end][:_EXCERPT]
+            yield _placed(found, tool, field, {"excerpt": excerpt})
+        for hidden in _HIDDEN.finditer(text):
+            seen = Finding(
+                code=ReasonCode.CONTEXT_INJECTION,
+                surface=Surface.TOOL_CALL,
+                span=Span(start=hidden.start(), end=hidden.end()),
+                detail="the tool's text holds characters that nobody can see",
+                evidence={"rule": "TOOL_HIDDEN_TEXT"},
+            )
+            yield _placed(seen, tool, field, {})
+
+
+def _fields(tool: ToolDefinition) -> Iterator[Part]:
+    size = 0
+    yield Part("name", tool.name)
+    yield Part("description", tool.description)
+    for part in _schema_texts(tool.schema):
+        size += len(part.value)
+        if size > _LONGEST:
+            raise InputError("the schema holds too much text", where=tool.name[:40])
+        yield part
+
+
+def _schema_texts(schema: Mapping[str, Any]) -> Iterator[Part]:
+    for place, text in texts(Part("schema", schema)):
+        # Types, references and single words give no orders.
+        if " " in text or len(text) > 40:
+            yield Part(place, text)
+
+
+def _placed(found: Finding, tool: ToolDefinition, field: str, more: dict[str, Any]) -> Finding:
+    evidence = {
+        **found.evidence,
+        **more,
+        "source": "tool definition",
+        "tool": tool.name[:100],
+        "field": field,
+    }
+    return msgspec.structs.replace(found, evidence=evidence)

@@ -1,0 +1,1 @@
+"""The guard of the calls made so far: repeats, circles and budgets."""

@@ -1,0 +1,233 @@
+"""Find calls that go in circles or past their budget. Codes: LOOP_DETECTED, BUDGET_EXCEEDED.
+
+Four signs of a loop, looked for at the end of the history, where the next call would go on:
+the same call again and again, almost the same call with the same result, a cycle of calls,
+and failure after failure of one kind although the arguments vary. A different result is
+progress: polling a job that moves, turning pages and reading many files all pass. So do tries
+that wait: where times are known and the gaps never shrink, more of them are allowed.
+
+Limits: results that were not recorded count as unchanged, but only for calls with the very
+same arguments; a loop longer than the longest cycle is left to the budgets; a loop that the
+agent has left is not reported.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import msgspec
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError, InputTypeError
+from demur.guards.tool_loop.history import Call, History
+from demur.model.finding import Action, Finding
+
+__all__ = ["CODES", "SURFACE", "LoopConfig", "check"]
+
+SURFACE = Surface.TOOL_LOOP
+CODES = (ReasonCode.BUDGET_EXCEEDED, ReasonCode.LOOP_DETECTED)
+
+# Results as short as this (`ok`, `written`) are alike without anything being wrong.
+_TELLING = 80
+_SHOWN = 40
+
+
+class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How much repetition is too much, and what may be used up.
+
+    `repeats` calls (or rounds of a cycle) in a row make a loop, `patient_repeats` if each waits
+    at least `pause_s` seconds and no shorter than the one before. `near` is how alike arguments
+    are that count as the same if the result is the same. `no_progress` failures in a row are
+    too many, whatever the arguments. `ignore` names tools whose repetition means nothing, such
+    as one that scrolls.
+    """
+
+    repeats: int = 3
+    patient_repeats: int = 10
+    pause_s: float = 1
+    near: float = 0.95
+    longest_cycle: int = 6
+    no_progress: int = 8
+    window: int = 64
+    ignore: tuple[str, ...] = ()
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_seconds: float | None = None
+    action: Action = Action.BLOCK
+
+    def __post_init__(self) -> None:
+        if min(self.repeats, self.patient_repeats, self.no_progress) < 2:
+            raise InputError("a loop is at least two calls", help="raise `repeats`")
+        if self.longest_cycle < 1 or not 0 < self.near <= 1:
+            raise InputError("`longest_cycle` starts at 1, and `near` lies between 0 and 1")
+        if self.window < self.longest_cycle * self.repeats or self.window < self.no_progress:
+            raise InputError(
+                f"a window of {self.window} calls is too short",
+                help="it must hold `repeats` rounds of the longest cycle",
+            )
+
+
+def check(event: History, config: LoopConfig) -> Iterator[Finding]:
+    """Yield the loop that the history ends in, if any, and each budget that is used up."""
+    if not isinstance(event, History):
+        raise InputTypeError.expected("the event", "a `History`", event)
+    # INVARIANT: calls before the window make no loop.
+    recent = event.calls[-config.window :]
+    first = len(event.calls) - len(recent)
+    loop = _cycle(recent, first, config) or _no_progress(recent, first, config)
+    if loop is not None:
+        yield loop
+    yield from _budgets(event, config)
+
+
+def _cycle(calls: tuple[Call, ...], first: int, config: LoopConfig) -> Finding | None:
+    """Return the shortest cycle that the calls end in."""
+    for length in range(1, config.longest_cycle + 1):
+        matching = 0
+        for later in range(len(calls) - 1, length - 1, -1):
+            if not _same(calls[later - length], calls[later], config):
+                break
+            matching += 1
+        rounds = 1 + matching // length
+        needed = config.repeats
+        if rounds >= needed and _is_patient(calls[-rounds * length :], length, config.pause_s):
+            needed = config.patient_repeats
+        if rounds >= needed:
+            return _loop(calls, first, length, rounds, config)
+    return None
+
+
+def _same(before: Call, after: Call, config: LoopConfig) -> bool:
+    """Return whether the later call is the earlier one again, and brought nothing new."""
+    if before.name != after.name or after.name in config.ignore:
+        return False
+    known = before.outcome is not None and after.outcome is not None
+    if known and not _alike(before, after):
+        return False
+    if before.exact == after.exact:
+        return True
+    # Without a telling result, the next page looks like this page again, and the next row that
+    # is written like this row.
+    return known and _is_stuck(after) and before.likeness(after) >= config.near
+
+
+def _alike(before: Call, after: Call) -> bool:
+    if before.complaint is not None:
+        return before.complaint == after.complaint
+    return before.outcome == after.outcome
+
+
+def _is_stuck(call: Call) -> bool:
+    """Return whether this result, once more, means that nothing was achieved."""
+    return call.in_vain or len(call.outcome or "") >= _TELLING
+
+
+def _is_patient(calls: tuple[Call, ...], length: int, pause_s: float) -> bool:
+    times = [call.at_s for call in calls[::length]]
+    if None in times:
+        return False
+    moments = [at for at in times if at is not None]
+    gaps = [later - earlier for earlier, later in pairwise(moments)]
+    # A tenth less is the jitter of a clock, not haste.
+    return all(gap >= pause_s for gap in gaps) and all(
+        later >= 0.9 * earlier for earlier, later in pairwise(gaps)
+    )
+
+
+def _loop(
+    calls: tuple[Call, ...], first: int, length: int, rounds: int, config: LoopConfig
+) -> Finding:
+    part = calls[-rounds * length :]
+    is_exact = all(a.exact == b.exact for a, b in zip(part, part[length:], strict=False))
+    kind = ("repeat" if length == 1 else "cycle") if is_exact else "near_repeat"
+    start = first + len(calls) - len(part)
+    names = [_short(call.name) for call in part[:length]]
+    again = f"`{names[0]}`" if length == 1 else f"a cycle of {length} calls"
+    return Finding(
+        code=ReasonCode.LOOP_DETECTED,
+        surface=SURFACE,
+        detail=f"{again} was made {rounds} times without anything new",
+        evidence={
+            "rule": kind.upper(),
+            "tool": names[0],
+            "repeats": rounds,
+            "cycle": names,
+            "positions": list(range(start, start + len(part))),
+        },
+        action=config.action,
+    )
+
+
+def _no_progress(calls: tuple[Call, ...], first: int, config: LoopConfig) -> Finding | None:
+    # The last call may not have run yet; then it is about to be one try more.
+    done = calls[:-1] if calls and calls[-1].outcome is None else calls
+    if not done or calls[-1].name != done[-1].name or done[-1].name in config.ignore:
+        return None
+    count = 0
+    for call in reversed(done):
+        if call.name != done[-1].name or not _is_stuck(call) or not _alike(call, done[-1]):
+            break
+        count += 1
+    needed = config.no_progress
+    if count >= needed and _is_patient(done[-count:], 1, config.pause_s):
+        needed = max(needed, config.patient_repeats)
+    return _stalled(done, first, count, config) if count >= needed else None
+
+
+def _stalled(done: tuple[Call, ...], first: int, count: int, config: LoopConfig) -> Finding:
+    name = _short(done[-1].name)
+    start = first + len(done) - count
+    return Finding(
+        code=ReasonCode.LOOP_DETECTED,
+        surface=SURFACE,
+        detail=f"`{name}` came back the same {count} times, whatever was asked",
+        evidence={
+            "rule": "NO_PROGRESS",
+            "tool": name,
+            "repeats": count,
+            "cycle": [name],
+            "positions": list(range(start, start + count)),
+        },
+        action=config.action,
+    )
+
+
+def _budgets(event: History, config: LoopConfig) -> Iterator[Finding]:
+    for resource, used, budget in (
+        ("steps", event.earlier.calls + len(event.calls), config.max_calls),
+        ("tokens", event.earlier.tokens + sum(c.tokens for c in event.calls), config.max_tokens),
+        ("money", _cost(event), config.max_cost),
+        ("time", _seconds(event), config.max_seconds),
+    ):
+        if budget is not None and used > budget:
+            yield Finding(
+                code=ReasonCode.BUDGET_EXCEEDED,
+                surface=SURFACE,
+                detail=f"the budget of {resource} is used up",
+                evidence={
+                    "rule": f"BUDGET_{resource.upper()}",
+                    "resource": resource,
+                    "used": used,
+                    "budget": budget,
+                },
+            )
+
+
+def _cost(event: History) -> float:
+    # Added up in the order of the calls, so that a window of them comes to the same.
+    cost = event.earlier.cost
+    for call in event.calls:
+        cost += call.cost
+    return cost
+
+
+def _seconds(event: History) -> float:
+    known = (event.earlier.since_s, event.earlier.until_s, *(call.at_s for call in event.calls))
+    times = [at for at in known if at is not None]
+    return max(times) - min(times) if times else 0
+
+
+def _short(name: str) -> str:
+    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    return printable if len(printable) <= _SHOWN else f"{printable[: _SHOWN - 1]}…"

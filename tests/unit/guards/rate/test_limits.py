@@ -1,0 +1,124 @@
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.errors import InputError, InputTypeError
+from demur.guards.rate.limits import RateLimit, RateState, reckon
+
+LIMITS = st.builds(
+    RateLimit,
+    count=st.integers(1, 1000),
+    per_s=st.sampled_from([0.5, 1, 7, 60, 3600]),
+    burst=st.none() | st.integers(1, 50),
+)
+# How long after the use before, in milliseconds, and what it costs.
+USES = st.lists(st.tuples(st.integers(0, 30_000), st.integers(1, 20)), max_size=60)
+
+
+@given(LIMITS, USES, st.sampled_from([0.0, 1e4, 1.75e9]))
+def test_no_stretch_of_time_admits_more_than_burst_and_rate(
+    limit: RateLimit, uses: list[tuple[int, int]], begin: float
+) -> None:
+    """Hold any uses at any times to the limit.
+
+    INVARIANT: in any stretch of time, at most the burst plus what the rate allows is admitted.
+    """
+    state, now = RateState(), 0
+    admitted: list[tuple[int, int]] = []
+    for gap, cost in uses:
+        now += gap
+        reckoning = reckon(limit, state, begin + now / 1000, cost)
+        state = reckoning.state
+        if reckoning.admitted:
+            admitted.append((now, cost))
+
+    for first in range(len(admitted)):
+        for last in range(first, len(admitted)):
+            stretch = Fraction(admitted[last][0] - admitted[first][0], 1000)
+            total = sum(cost for _, cost in admitted[first : last + 1])
+            rate = Fraction(limit.count) / Fraction(limit.per_s)
+            slack = Fraction(1, 1000) + rate * Fraction(1, 10**6)
+            assert total <= limit.most + rate * stretch + slack
+
+
+@given(LIMITS, st.integers(1, 50), st.floats(0, 1000), st.floats(0, 1e6))
+def test_whoever_waits_as_told_is_admitted(
+    limit: RateLimit, cost: int, level: float, now: float
+) -> None:
+    state = RateState(level=level, at_s=now)
+    reckoning = reckon(limit, state, now, cost)
+
+    if not reckoning.admitted and reckoning.retry_after is not None:
+        assert reckon(limit, state, now + reckoning.retry_after, cost).admitted
+
+
+@given(LIMITS, st.integers(1, 2000))
+def test_a_refused_use_costs_nothing(limit: RateLimit, cost: int) -> None:
+    full = RateState(level=limit.most, at_s=5)
+    reckoning = reckon(limit, full, 5, cost)
+
+    assert not reckoning.admitted
+    assert reckoning.state is full
+
+
+def test_a_burst_is_admitted_whole_and_then_one_an_interval() -> None:
+    limit = RateLimit(count=10, per_s=60, burst=3)
+    state = RateState()
+    waits = []
+    for _ in range(4):
+        reckoning = reckon(limit, state, 100, 1)
+        state = reckoning.state
+        waits.append(reckoning.retry_after)
+
+    assert waits == [0, 0, 0, 6.001]
+    assert not reckon(limit, state, 105.99, 1).admitted
+    assert reckon(limit, state, 106, 1).admitted
+
+
+def test_no_wait_helps_what_is_larger_than_the_burst() -> None:
+    reckoning = reckon(RateLimit(count=5, per_s=1), RateState(), 0, 6)
+
+    assert not reckoning.admitted
+    assert reckoning.retry_after is None
+
+
+def test_a_clock_that_went_back_gives_nothing_away() -> None:
+    limit = RateLimit(count=1, per_s=10)
+    state = reckon(limit, RateState(), 100, 1).state
+    reckoning = reckon(limit, state, 40, 1)
+
+    assert not reckoning.admitted
+    assert reckoning.retry_after == pytest.approx(70, abs=0.01)
+    assert reckon(limit, state, 110, 1).admitted
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"count": 0, "per_s": 1}, InputError),
+        ({"count": 1.5, "per_s": 1}, InputTypeError),
+        ({"count": True, "per_s": 1}, InputTypeError),
+        ({"count": 1, "per_s": 0}, InputError),
+        ({"count": 1, "per_s": math.nan}, InputError),
+        ({"count": 1, "per_s": "1"}, InputTypeError),
+        ({"count": 1, "per_s": 1, "burst": 0}, InputError),
+        ({"count": 1, "per_s": 1, "unit": 3}, InputTypeError),
+    ],
+)
+def test_what_is_no_limit_is_refused(settings: dict[str, object], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        RateLimit(**settings)  # type: ignore[arg-type] # that is the point
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1, "1", True])
+def test_what_is_no_state_is_refused(bad: object) -> None:
+    with pytest.raises((InputError, InputTypeError)):
+        RateState(level=bad)  # type: ignore[arg-type] # that is the point
+
+
+def test_a_limit_has_a_name_of_its_own() -> None:
+    assert RateLimit(count=60, per_s=60).name == "requests:60/60/60"
+    assert RateLimit(count=90, per_s=0.5, burst=7, unit="tokens").name == "tokens:90/0.5/7"

@@ -1,0 +1,30 @@
+import re
+
+from made_secrets import drawn as made
+
+from demur.guards.secrets.checks import drawn, for_tests, url_password
+from demur.model.finding import Action
+
+SECRET = re.compile(r"key-(?P<secret>.*)")
+ADDRESS = re.compile(r"(?P<user>\w*):(?P<secret>\w+)@(?P<host>.+)")
+
+
+def match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    found = pattern.match(text)
+    assert found is not None
+    return found
+
+
+def test_a_value_of_few_different_characters_was_not_drawn() -> None:
+    assert drawn("", match(SECRET, "key-ababababab")) is None
+    assert drawn("", match(SECRET, f"key-{made(20)}")) is Action.BLOCK
+
+
+def test_what_was_not_drawn_is_no_test_key_either() -> None:
+    assert for_tests("", match(SECRET, "key-ababababab")) is None
+
+
+def test_a_password_that_repeats_the_user_is_for_trying_things_out() -> None:
+    assert url_password("", match(ADDRESS, "shopkeeper:shopkeeper@db")) is None
+    assert url_password("", match(ADDRESS, f"shopkeeper:{made(12)}@db")) is Action.BLOCK
+    assert url_password("", match(ADDRESS, f"shopkeeper:{made(12)}@db.example.com")) is Action.WARN

@@ -1,0 +1,27 @@
+import re
+
+import pytest
+from made_secrets import MADE
+
+from demur.guards.secrets.formats import FORMATS, LONGEST_ANCHOR, Format
+
+
+@pytest.mark.parametrize("wanted", FORMATS, ids=lambda wanted: wanted.anchor)
+def test_no_form_is_wider_than_declared(wanted: Format) -> None:
+    parsed = re._parser.parse(wanted.pattern.pattern)  # type: ignore[attr-defined]
+
+    assert parsed.getwidth()[1] <= wanted.width
+
+
+@pytest.mark.parametrize("wanted", FORMATS, ids=lambda wanted: wanted.anchor)
+def test_what_stands_before_an_anchor_is_within_reach(wanted: Format) -> None:
+    lead = wanted.lead.pattern if wanted.lead else ""
+
+    assert re._parser.parse(lead).getwidth()[1] <= 26  # type: ignore[attr-defined]
+    assert len(wanted.anchor) <= LONGEST_ANCHOR
+
+
+def test_every_kind_that_is_made_for_tests_is_a_format() -> None:
+    kinds = {wanted.kind for wanted in FORMATS}
+
+    assert set(MADE) - {"private key"} <= kinds

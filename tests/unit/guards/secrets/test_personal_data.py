@@ -1,0 +1,83 @@
+import pytest
+
+from demur.guards.secrets.personal_data import personal_data
+from demur.guards.text_rules.seeking import Seen
+from demur.model.finding import Action
+
+SEARCH = personal_data(Action.ESCALATE)
+
+
+def found(text: str) -> list[Seen]:
+    return list(SEARCH.seek(text, 0, True).seen)
+
+
+@pytest.mark.parametrize(
+    ("text", "entity", "marked"),
+    [
+        ("Card 4111 1111 1111 1111, soon.", "payment card", "4111 1111 1111 1111"),
+        ("pay 3782-822463-10005 now", "payment card", "3782-822463-10005"),
+        ("my visa: 4012888888881881", "payment card", "4012888888881881"),
+        ("IBAN GB82 WEST 1234 5698 7654 32.", "bank account", "GB82 WEST 1234 5698 7654 32"),
+        ("DE89370400440532013000", "bank account", "DE89370400440532013000"),
+        ("to DE89 3704 0044 0532 0130 00 BIC X", "bank account", "DE89 3704 0044 0532 0130 00"),
+        ("Her SSN is 078-05-1120.", "social security number", "078-05-1120"),
+    ],
+)
+def test_numbers_that_check_out_ask_for_what_was_configured(
+    text: str, entity: str, marked: str
+) -> None:
+    [seen] = found(text)
+
+    assert (seen.code, seen.action, seen.evidence) == (
+        "PII_DETECTED",
+        Action.ESCALATE,
+        {"entity": entity},
+    )
+    assert text[seen.start : seen.end] == marked
+    assert marked not in seen.detail
+
+
+@pytest.mark.parametrize("text", ["order 4012888888881881", "part 123-45-6789"])
+def test_bare_digits_that_nothing_names_are_only_recorded(text: str) -> None:
+    [seen] = found(text)
+
+    assert seen.action is Action.WARN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Card 4111 1111 1111 1112",
+        "Order 4111-1111 ships.",
+        "card 0000 0000 0000 0000",
+        "card 9111 1111 1111 1111",
+        "v4111111111111111",
+        "4111111111111111.5",
+        "IBAN GB83 WEST 1234 5698 7654 32",
+        "IBAN XX82 WEST 1234 5698 7654 32",
+        "GB82 WEST 1234 5698 7654 3",
+        "GB82 WEST 1234 5698 7654 32A",
+        "SSN 000-12-3456",
+        "SSN 666-12-3456",
+        "SSN 900-12-3456",
+        "SSN 123-00-4567",
+        "SSN 123-45-0000",
+        "tel 1-078-05-1120",
+        "No number here.",
+    ],
+)
+def test_numbers_that_do_not_check_out_pass(text: str) -> None:
+    assert found(text) == []
+
+
+def test_a_card_behind_another_number_is_found() -> None:
+    [seen] = found("card 12 4111 1111 1111 1111")
+
+    assert seen.start == 8
+
+
+def test_a_number_near_the_end_is_not_decided_yet() -> None:
+    text = "Card 4111 1111 1111 1111"
+
+    assert SEARCH.seek(text, 0, False) == ((), 0)
+    assert len(SEARCH.seek(f"{text}{'.' * 60}", 0, False).seen) == 1
