@@ -21,7 +21,7 @@ ENUM = "src/demur/codes/reason_code.py"
 PAGES = "docs/reference/codes"
 GENERATORS = (
     "demur.codes.export",
-    "demur.guards.rules_schema",
+    "demur.guards.text_rules.schema",
     "demur.model.schema",
     "demur.policy.schema",
     "demur.cli.reference",

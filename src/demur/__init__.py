@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from demur.gate.rate_guard import RateGuard, open_limiter
     from demur.gate.safe_generate import asafe_generate, asafe_stream, safe_generate, safe_stream
     from demur.gate.standard import standard_pipeline
-    from demur.guards.rate_limits import RateLimit
+    from demur.guards.rate.limits import RateLimit
     from demur.memory.settings import MemorySettings
     from demur.model.decision import Decision
     from demur.model.finding import Finding, Span
@@ -146,7 +146,7 @@ _HOMES = {
         "safe_stream",
     ),
     "demur.gate.standard": ("standard_pipeline",),
-    "demur.guards.rate_limits": ("RateLimit",),
+    "demur.guards.rate.limits": ("RateLimit",),
     "demur.memory.settings": ("MemorySettings",),
     "demur.model.decision": ("Decision",),
     "demur.model.finding": ("Finding", "Span"),
