@@ -43,7 +43,8 @@ bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate
 	@touch $@
 
 lock: $(READY) ## pin the newest versions with hashes (needs uv)
-	@uv pip compile pyproject.toml requirements/dev.in --extra ed25519 --extra guards --extra memory --extra postgres --extra redis --universal \
+	@uv pip compile pyproject.toml requirements/dev.in --extra arrow --extra ed25519 --extra guards --extra memory --extra observe \
+	  --extra postgres --extra redis --extra service --extra triage --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
 	  --quiet --output-file requirements/dev.txt
 	@uv pip compile pyproject.toml requirements/bench.in --extra memory --universal \
