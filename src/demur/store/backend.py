@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from demur.errors import DemurError
 from demur.store.rows import (
+    ApiKey,
     Checkpoint,
     Experience,
     Head,
@@ -15,6 +16,7 @@ from demur.store.rows import (
     Snapshot,
     UnlinkedRow,
 )
+from demur.store.tally import TallyRow
 
 __all__ = ["Backend", "Filter", "StorageError", "Transaction", "UnavailableError"]
 
@@ -34,7 +36,11 @@ class UnavailableError(StorageError):
 
 
 class Filter(NamedTuple):
-    """Which records to read. Times are inclusive below and exclusive above; None asks nothing."""
+    """Which records to read. Times are inclusive below and exclusive above; None asks nothing.
+
+    `before` is the decision id that an earlier page ended with, read from the newest on;
+    `unreviewed` asks for records that nobody has labelled.
+    """
 
     tenant: str | None = None
     verdict: str | None = None
@@ -43,6 +49,11 @@ class Filter(NamedTuple):
     since: str | None = None
     until: str | None = None
     subject: str | None = None
+    decision_output: str | None = None
+    refusal_class: str | None = None
+    request_id: str | None = None
+    before: str | None = None
+    unreviewed: bool | None = None
 
 
 class Transaction(Protocol):
@@ -129,6 +140,29 @@ class Backend(Protocol):
 
     def labels(self, decision_id: str) -> list[Label]:
         """Return the labels of a decision, oldest first."""
+
+    def labelled(
+        self, tenant: str | None, kind: str, values: Collection[str], since: str
+    ) -> Iterator[Label]:
+        """Yield labels of a kind, oldest first, in bounded memory."""
+
+    def tally(self, tenant: str | None) -> None:
+        """Count what was stored since it was last counted, of one tenant or of all."""
+
+    def tallies(self, tenant: str | None, first: str, beyond: str) -> list[TallyRow]:
+        """Return the counts of the hours from `first` to before `beyond`, in order."""
+
+    def add_key(self, key: ApiKey) -> None:
+        """Keep a key of the service."""
+
+    def key(self, digest: str) -> ApiKey | None:
+        """Return the key with that digest."""
+
+    def keys(self) -> list[ApiKey]:
+        """Return every key, oldest first."""
+
+    def revoke_key(self, key_id: str, now: str) -> bool:
+        """Make a key useless from now on; return whether there was one to revoke."""
 
     def erase(self, tenant: str, subject: str) -> int:
         """Delete the sealed part, the subject and the experiences of a subject's records."""

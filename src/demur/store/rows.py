@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 __all__ = [
+    "ApiKey",
     "Checkpoint",
     "Experience",
     "Head",
@@ -115,3 +116,19 @@ class Label(NamedTuple):
     value: str
     note: str
     by: str
+
+
+class ApiKey(NamedTuple):
+    """A key of the service. Only the digest of what its holder sends is kept.
+
+    `roles` are words with spaces between them; a key without a tenant is for all of them.
+    """
+
+    key_id: str
+    tenant: str
+    roles: str
+    digest: str
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    note: str

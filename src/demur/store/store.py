@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from itertools import islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -17,6 +18,7 @@ from demur.store.batch import Place, store_batch
 from demur.store.columns import record_of, row_of
 from demur.store.committer import Committer, Entry
 from demur.store.rows import (
+    ApiKey,
     Checkpoint,
     Experience,
     Head,
@@ -25,6 +27,7 @@ from demur.store.rows import (
     Snapshot,
     UnlinkedRow,
 )
+from demur.store.tally import Tallies, hours_between, tallies_of
 
 __all__ = ["Store", "Stored"]
 
@@ -238,14 +241,51 @@ class Store:
         """Return the labels of a decision, oldest first."""
         return self.backend.labels(decision_id)
 
+    # -- watching --------------------------------------------------------------------------
+
+    def labelled(
+        self, kind: str, values: Collection[str], *, tenant: str | None = None, since: str = ""
+    ) -> Iterator[Label]:
+        """Yield labels of a kind with one of these values, oldest first, in bounded memory."""
+        return self.backend.labelled(tenant, kind, values, since)
+
+    def tallies(self, tenant: str | None, since: datetime, until: datetime) -> Tallies:
+        """Return how many decisions, reasons and findings there were, by whole hours in UTC.
+
+        What was stored until now is counted first: a store that was never asked takes a moment
+        for it. None asks for all tenants together.
+        """
+        first, beyond = hours_between(since, until)
+        self.backend.tally(tenant)
+        return tallies_of(self.backend.tallies(tenant, first, beyond))
+
+    def add_key(self, key: ApiKey) -> None:
+        """Keep a key of the service."""
+        self.backend.add_key(key)
+
+    def key(self, digest: str) -> ApiKey | None:
+        """Return the key with that digest."""
+        return self.backend.key(digest)
+
+    def keys(self) -> list[ApiKey]:
+        """Return every key, oldest first."""
+        return self.backend.keys()
+
+    def revoke_key(self, key_id: str, now: str) -> bool:
+        """Make a key useless from now on; return whether there was one to revoke."""
+        return self.backend.revoke_key(key_id, now)
+
     # -- letting go ------------------------------------------------------------------------
 
     def erase(self, tenant: str, subject: str) -> int:
         """Delete what is personal in a subject's records; the chain still holds."""
+        # Findings are personal: they are counted before they are gone.
+        self.backend.tally(tenant)
         return self.backend.erase(tenant, subject)
 
     def retire(self, tenant: str, before: str) -> int:
         """Delete a tenant's oldest records up to a time; the rest of the chain still holds."""
+        self.backend.tally(tenant)
         return self.backend.retire(tenant, before)
 
     # -- the store itself ------------------------------------------------------------------

@@ -6,18 +6,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from store_records import decision_id, make_record, moment
 
-from demur.codes.vocabulary import Verdict
+from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
+from demur.model.finding import Finding
 from demur.store.backend import Backend, Filter, StorageError, UnavailableError
 from demur.store.batch import Place, store_batch
 from demur.store.chain import GENESIS, genesis
 from demur.store.columns import row_of
 from demur.store.postgres.backend import open_postgres
-from demur.store.rows import Checkpoint, Experience, Head, Label, Snapshot, UnlinkedRow
+from demur.store.rows import ApiKey, Checkpoint, Experience, Head, Label, Snapshot, UnlinkedRow
 from demur.store.sqlite.backend import SqliteBackend
 from demur.store.store import Store, Stored
+from demur.store.tally import tallies_of
 from demur.store.verify import Verification, verify_chain
 
 Opener = Callable[[], Backend]
@@ -47,7 +50,7 @@ def rows(count: int, **fields: Any) -> list[UnlinkedRow]:
     return [row(number, **fields) for number in range(1, count + 1)]
 
 
-def found(backend: Backend, *, newest_first: bool = False, **wanted: str) -> list[int]:
+def found(backend: Backend, *, newest_first: bool = False, **wanted: Any) -> list[int]:
     scanned = backend.scan(Filter(**wanted), newest_first=newest_first)
     return [int(one.decision_id[3:]) for one in scanned]
 
@@ -441,7 +444,7 @@ def test_a_doctor_learns_what_the_store_is(backend: Backend) -> None:
     info = backend.info()
 
     assert info["kind"] in {"sqlite", "postgresql"}
-    assert info["schema_version"] == 1
+    assert info["schema_version"] == 2
     assert info["durability"] == "full"
     assert info["place"]
 
@@ -507,3 +510,157 @@ def test_a_bad_record_fails_alone(backend: Backend) -> None:
     assert kinds == [Stored, StorageError, Stored]
     assert verify_chain(backend) == Verification(1, 3, 0, 0, ())
     store.close()
+
+
+# -- watching ------------------------------------------------------------------------------
+
+
+def stored(backend: Backend, *made: UnlinkedRow) -> None:
+    store_batch(backend, made)
+
+
+def test_tallies_count_decisions_reasons_and_findings_by_the_hour(backend: Backend) -> None:
+    finding = {"code": "RCE_RISK", "surface": "code_execution", "detail": "x", "action": "warn"}
+    stored(
+        backend,
+        row(1, sealed={"findings": (msgspec.convert(finding, Finding),)}),
+        row(2, reason_codes=("RCE_RISK", "RATE_LIMIT"), verdict=Verdict.DENY),
+        row(3_600_000),
+    )
+    backend.tally("acme")
+
+    counted = tallies_of(backend.tallies("acme", "2027-01-01T00", "2027-01-01T02"))
+
+    assert set(counted.decisions) == {
+        ("2027-01-01T00", "ESCALATE", "NEED_CONTEXT", "WORKFLOW_BLOCK", 1),
+        ("2027-01-01T00", "DENY", "NEED_CONTEXT", "WORKFLOW_BLOCK", 1),
+        ("2027-01-01T01", "ESCALATE", "NEED_CONTEXT", "WORKFLOW_BLOCK", 1),
+    }
+    assert set(counted.reasons) == {
+        ("2027-01-01T00", "REFUND_OVER_ESCALATION_LIMIT", "ESCALATE", 1),
+        ("2027-01-01T00", "RCE_RISK", "DENY", 1),
+        ("2027-01-01T00", "RATE_LIMIT", "DENY", 1),
+        ("2027-01-01T01", "REFUND_OVER_ESCALATION_LIMIT", "ESCALATE", 1),
+    }
+    assert counted.findings == (("2027-01-01T00", "code_execution", "RCE_RISK", "warn", 1),)
+
+
+def test_a_record_is_tallied_once_however_often_it_is_asked_for(backend: Backend) -> None:
+    for number in range(1, 4):
+        stored(backend, row(number))
+        backend.tally(None)
+        backend.tally("acme")
+
+    counted = tallies_of(backend.tallies(None, "2027", "2028"))
+    assert [one.number for one in counted.decisions] == [3]
+
+
+def test_tallies_of_one_tenant_leave_the_others_out(backend: Backend) -> None:
+    stored(backend, row(1), row(2, tenant="other"))
+    backend.tally("acme")
+
+    assert len(backend.tallies("acme", "2027", "2028")) == 2
+    assert backend.tallies("other", "2027", "2028") == []
+    backend.tally(None)
+    assert [one.number for one in backend.tallies(None, "2027", "2028")] == [2, 2]
+
+
+def test_processes_that_tally_at_once_count_nothing_twice(opener: Opener) -> None:
+    first, second = opener(), opener()
+    stored(first, *rows(200))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda backend: backend.tally(None), [first, second] * 8))
+
+    assert [one.number for one in first.tallies(None, "2027", "2028")] == [200, 200]
+    first.close()
+    second.close()
+
+
+def key(number: int, **fields: Any) -> ApiKey:
+    made = ApiKey(
+        key_id=f"k{number}",
+        tenant="acme",
+        roles="decide read",
+        digest=f"sha256:{number}",
+        created_at=moment(number),
+        expires_at=None,
+        revoked_at=None,
+        note="",
+    )
+    return made._replace(**fields)
+
+
+def test_a_key_is_found_by_its_digest_until_it_is_revoked(backend: Backend) -> None:
+    backend.add_key(key(1))
+    backend.add_key(key(2, expires_at=moment(9)))
+
+    assert backend.key("sha256:2") == key(2, expires_at=moment(9))
+    assert backend.key("sha256:3") is None
+    assert backend.revoke_key("k1", moment(3))
+    assert not backend.revoke_key("k1", moment(4))
+    assert not backend.revoke_key("k3", moment(4))
+    assert backend.keys() == [key(1, revoked_at=moment(3)), key(2, expires_at=moment(9))]
+
+
+def test_a_key_cannot_be_added_twice(backend: Backend) -> None:
+    backend.add_key(key(1))
+
+    with pytest.raises(StorageError):
+        backend.add_key(key(1))
+
+
+def test_labels_are_found_by_kind_value_tenant_and_time(backend: Backend) -> None:
+    made = [
+        Label(decision_id(number), tenant, moment(number), kind, value, "", "ada")
+        for number, tenant, kind, value in [
+            (1, "acme", "review", "good"),
+            (2, "acme", "review", "false_refusal"),
+            (3, "other", "review", "false_refusal"),
+            (4, "acme", "outcome", "false_refusal"),
+        ]
+    ]
+    for label in made:
+        backend.add_label(label)
+
+    wrong = ("false_refusal", "missed_harm")
+    assert list(backend.labelled("acme", "review", wrong, "")) == [made[1]]
+    assert list(backend.labelled(None, "review", wrong, "")) == made[1:3]
+    assert list(backend.labelled(None, "review", wrong, moment(3))) == [made[2]]
+    assert list(backend.labelled("acme", "review", ("good",), "")) == [made[0]]
+
+
+def test_many_labels_are_read_in_pages(backend: Backend) -> None:
+    for number in range(1, 1012):
+        backend.add_label(
+            Label(decision_id(1), "acme", moment(1), "review", "good", str(number), "")
+        )
+
+    read = list(backend.labelled(None, "review", ("good",), ""))
+    assert [label.note for label in read] == [str(number) for number in range(1, 1012)]
+
+
+def test_records_are_paged_from_the_newest_and_narrowed_to_what_nobody_reviewed(
+    backend: Backend,
+) -> None:
+    stored(backend, *rows(5))
+    backend.add_label(Label(decision_id(4), "acme", moment(9), "review", "good", "", "ada"))
+    backend.add_label(Label(decision_id(3), "acme", moment(9), "outcome", "failure", "", "ada"))
+
+    assert found(backend, newest_first=True, before=decision_id(4)) == [3, 2, 1]
+    assert found(backend, newest_first=True, tenant="acme", before=decision_id(2)) == [1]
+    unreviewed = backend.scan(Filter(unreviewed=True), newest_first=True)
+    assert [int(one.decision_id[3:]) for one in unreviewed] == [5, 3, 2, 1]
+    assert len(list(backend.scan(Filter(unreviewed=False)))) == 5
+
+
+def test_records_are_found_by_output_class_and_request(backend: Backend) -> None:
+    denied = {"verdict": Verdict.DENY, "decision_output": DecisionOutput.REFUSE_WITH_PATH}
+    stored(
+        backend,
+        row(1, request_id="a"),
+        row(2, refusal_class=RefusalClass.HARD_BLOCK, reason_codes=("RCE_RISK",), **denied),
+    )
+
+    assert found(backend, decision_output="REFUSE_WITH_PATH") == [2]
+    assert found(backend, refusal_class="HARD_BLOCK") == [2]
+    assert found(backend, request_id="a", tenant="acme") == [1]

@@ -1,10 +1,14 @@
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from store_records import make_record
 
 from demur.store.backend import StorageError
 from demur.store.migrate import Migration, migrations, pending
+from demur.store.opening import open_store
 
 STEPS = (Migration(1, "one"), Migration(2, "two"))
 
@@ -28,7 +32,26 @@ def test_a_newer_database_is_refused() -> None:
 
 
 def test_each_script_for_sqlite_ends_with_a_whole_statement() -> None:
-    for step in migrations("sqlite"):
-        assert sqlite3.complete_statement(step.sql)
-        with closing(sqlite3.connect(":memory:")) as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for step in migrations("sqlite"):
+            assert sqlite3.complete_statement(step.sql)
             connection.executescript(step.sql)
+
+
+def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_its_records(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "old.db"
+    with open_store(path) as store:
+        store.put(make_record(1))
+    with closing(sqlite3.connect(path)) as old:
+        for table in ("tallies", "tally_marks", "api_keys"):
+            old.execute(f"DROP TABLE {table}")
+        old.execute("DROP INDEX labels_by_tenant")
+        old.execute("PRAGMA user_version = 1")
+
+    with open_store(path) as store:
+        day = datetime(2027, 1, 1, tzinfo=UTC)
+        counted = store.tallies("acme", day, day + timedelta(days=1))
+        assert [one.number for one in counted.decisions] == [1]
+        assert store.info()["schema_version"] == 2

@@ -16,6 +16,7 @@ from demur.store.postgres.memory import PostgresMemory, moved
 from demur.store.postgres.reading import PostgresReading
 from demur.store.postgres.schema import migrate, schema_version
 from demur.store.postgres.transaction import PostgresTransaction, begin_chains
+from demur.store.postgres.watching import PostgresWatching
 
 __all__ = ["PostgresBackend", "open_postgres"]
 
@@ -49,7 +50,7 @@ _TABLES = {
 }
 
 
-class PostgresBackend(PostgresReading, PostgresMemory):
+class PostgresBackend(PostgresReading, PostgresMemory, PostgresWatching):
     """A PostgreSQL database that holds decision records."""
 
     def __init__(self, connections: Connections, durability: Durability) -> None:

@@ -62,6 +62,12 @@ _CONDITIONS = {
     "since": "created_at >= %(since)s",
     "until": "created_at < %(until)s",
     "subject": "left(subject, 128) = left(%(subject)s, 128) AND subject = %(subject)s",
+    "decision_output": "decision_output = %(decision_output)s",
+    "refusal_class": "refusal_class = %(refusal_class)s",
+    "request_id": "request_id = %(request_id)s",
+    "before": "decision_id < %(before)s",
+    "unreviewed": """NOT EXISTS (SELECT 1 FROM labels WHERE kind = 'review'
+        AND labels.decision_id = decision_records.decision_id)""",
 }
 
 
@@ -90,7 +96,9 @@ class PostgresReading:
 
     def scan(self, wanted: Filter, *, newest_first: bool = False) -> Iterator[RecordRow]:
         """Yield records in the order of time, in bounded memory."""
-        asked = {name: value for name, value in wanted._asdict().items() if value is not None}
+        asked = {
+            name: value for name, value in wanted._asdict().items() if value not in {None, False}
+        }
         # One tenant's records have an index by time; all tenants' have their ids, which
         # grow with time.
         keys = ("created_at", "decision_id") if wanted.tenant is not None else ("decision_id",)

@@ -10,6 +10,7 @@ from demur.store.sqlite.connections import Connections
 from demur.store.sqlite.memory import NEXT_VERSION, SqliteMemory
 from demur.store.sqlite.reading import SqliteReading
 from demur.store.sqlite.transaction import SqliteTransaction
+from demur.store.sqlite.watching import SqliteWatching
 
 __all__ = ["Durability", "SqliteBackend"]
 
@@ -43,7 +44,7 @@ _TABLES = {
 }
 
 
-class SqliteBackend(SqliteReading, SqliteMemory):
+class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
     """Decision records in the SQLite file at `path` (`:memory:`: gone when closed).
 
     Durability `full` survives a power cut; `normal` survives a crash of the process, and may

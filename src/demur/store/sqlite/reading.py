@@ -35,6 +35,10 @@ _TENANTS = f"""
     )
     SELECT tenant FROM found WHERE tenant IS NOT NULL UNION SELECT tenant FROM chain_heads
 """
+_UNREVIEWED = """
+    NOT EXISTS (SELECT 1 FROM labels
+                WHERE labels.decision_id = decision_records.decision_id AND kind = 'review')
+"""
 _codes = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
@@ -148,10 +152,14 @@ def _conditions(wanted: Filter) -> tuple[list[str], list[str]]:
         "subject = ?": wanted.subject,
         "created_at >= ?": wanted.since,
         "created_at < ?": wanted.until,
+        "decision_output = ?": wanted.decision_output,
+        "refusal_class = ?": wanted.refusal_class,
+        "request_id = ?": wanted.request_id,
+        "decision_id < ?": wanted.before,
         "EXISTS (SELECT 1 FROM json_each(reason_codes) WHERE value = ?)": wanted.reason_code,
     }
     asked = {test: value for test, value in tests.items() if value is not None}
-    return list(asked), list(asked.values())
+    return [*asked, *([_UNREVIEWED] if wanted.unreviewed else [])], list(asked.values())
 
 
 def _record_row(row: Sequence[Any]) -> RecordRow:

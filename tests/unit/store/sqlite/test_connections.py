@@ -93,7 +93,7 @@ def test_who_finds_the_schema_made_meanwhile_makes_nothing(
     )
 
     with open_store(path) as store:
-        assert store.info()["schema_version"] == 1
+        assert store.info()["schema_version"] == 2
 
 
 def test_turning_on_the_log_waits_for_others_and_not_for_ever(path: Path) -> None:

@@ -1,0 +1,50 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from store_records import make_record
+
+from demur.errors import InputError
+from demur.store.opening import open_store
+from demur.store.rows import ApiKey, Label
+from demur.store.tally import hour_of, hours_between
+
+NOON = datetime(2027, 1, 1, 12, tzinfo=UTC)
+
+
+def test_a_period_reaches_to_the_end_of_its_last_hour() -> None:
+    assert hours_between(NOON, NOON + timedelta(hours=2)) == ("2027-01-01T12", "2027-01-01T14")
+    assert hours_between(NOON + timedelta(minutes=59), NOON + timedelta(hours=1, seconds=1)) == (
+        "2027-01-01T12",
+        "2027-01-01T14",
+    )
+
+
+def test_hours_are_those_of_utc() -> None:
+    assert hour_of(NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))) == "2027-01-01T12"
+    with pytest.raises(InputError, match="time zone"):
+        hour_of(datetime(2027, 1, 1))  # noqa: DTZ001 - the time zone is what is missing
+
+
+def test_a_store_tallies_what_is_about_to_be_erased_or_retired() -> None:
+    since, until = datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC)
+    with open_store(":memory:") as store:
+        store.put(make_record(1))
+        store.retire("acme", "2028")
+        store.put(make_record(2))
+        store.erase("acme", "user:ada")
+
+        assert [one.number for one in store.tallies("acme", since, until).decisions] == [2]
+        assert [one.number for one in store.tallies(None, since, until).reasons] == [2]
+
+
+def test_a_store_keeps_keys_and_finds_labels() -> None:
+    key = ApiKey("k", "acme", "read", "sha256:0", "2027", None, None, "")
+    label = Label("d", "acme", "2027", "review", "good", "", "ada")
+    with open_store(":memory:") as store:
+        store.add_key(key)
+        store.add_label(label)
+
+        assert store.key("sha256:0") == key
+        assert store.keys() == [key]
+        assert store.revoke_key("k", "2028")
+        assert list(store.labelled("review", ("good",))) == [label]
