@@ -10,11 +10,11 @@ import msgspec
 from demur.cli.classify import describe
 from demur.cli.records import ID_HELP, find_record, labelled
 from demur.cli.show import seen
-from demur.cli.story import RuleTold, Story, gather_story, grants_told
 from demur.cli.terminal import Paint, wrap
-from demur.cli.ticket import ticket
 from demur.cli.workspace import add_config, add_tenant, existing_store, settings
 from demur.errors import one_line
+from demur.gate.story import RuleTold, Story, gather_story, grants_told
+from demur.gate.ticket import ticket
 from demur.model.record import DecisionRecord
 
 __all__ = ["configure", "run"]

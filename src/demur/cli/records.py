@@ -15,7 +15,6 @@ from demur.store.store import Store
 __all__ = [
     "ID_HELP",
     "NEWEST",
-    "amount_text",
     "as_json",
     "describe_record",
     "find_record",
@@ -102,15 +101,6 @@ def _by(record: DecisionRecord) -> str:
     holders = {grant.grant_id: grant.granted_by for grant in grants}
     named = (f"{holders.get(one, 'grant')} ({one})" for one in record.lifted_by)
     return f" by {', '.join(named)}" if record.lifted_by else ""
-
-
-def amount_text(record: DecisionRecord) -> str:
-    """Return the amount that was asked for, or nothing."""
-    amount = record.amount
-    if amount is None:
-        return ""
-    value = "?" if amount.value is None else amount.value
-    return f"{value} {amount.currency or ''}".rstrip()
 
 
 def as_json(record: DecisionRecord) -> str:

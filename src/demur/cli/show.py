@@ -8,7 +8,6 @@ from datetime import datetime
 from demur.cli.moments import moment
 from demur.cli.records import (
     ID_HELP,
-    amount_text,
     as_json,
     describe_record,
     find_record,
@@ -20,6 +19,7 @@ from demur.cli.workspace import add_config, add_tenant, existing_store, settings
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
 from demur.gate.clock import system_clock, timestamp
+from demur.gate.story import amount_text
 from demur.model.record import DecisionRecord
 from demur.store.backend import Filter
 from demur.store.store import Store
