@@ -15,7 +15,15 @@ from demur.policy.words import in_words
 from demur.store.rows import Label
 from demur.store.store import Store
 
-__all__ = ["GrantTold", "RuleTold", "SimilarTold", "Story", "gather_story", "grants_told"]
+__all__ = [
+    "GrantTold",
+    "RuleTold",
+    "SimilarTold",
+    "Story",
+    "amount_text",
+    "gather_story",
+    "grants_told",
+]
 
 
 class RuleTold(NamedTuple):
@@ -122,3 +130,12 @@ def grants_told(record: DecisionRecord) -> Iterator[GrantTold]:
         # What did not count at first may count by now.
         why = None if grant.grant_id in record.lifted_by else ignored.get(grant.grant_id)
         yield GrantTold(grant.grant_id, grant.kind, grant.granted_by, why)
+
+
+def amount_text(record: DecisionRecord) -> str:
+    """Return the amount that was asked for, or nothing."""
+    amount = record.amount
+    if amount is None:
+        return ""
+    value = "?" if amount.value is None else amount.value
+    return f"{value} {amount.currency or ''}".rstrip()

@@ -6,9 +6,8 @@ store, where rights protect them; the id leads there.
 
 from collections.abc import Iterator
 
-from demur.cli.records import amount_text
-from demur.cli.story import Story
 from demur.codes.export.markup import code, prose
+from demur.gate.story import Story, amount_text
 from demur.model.record import DecisionRecord
 
 __all__ = ["LONGEST", "ticket"]
