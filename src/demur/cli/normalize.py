@@ -1,0 +1,83 @@
+"""`demur normalize`: the refusal in a provider's response, error or stream, as one type."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from demur.cli.options import add_registry
+from demur.cli.request_files import STANDARD_INPUT
+from demur.codes.default import default_registry
+from demur.errors import InputError
+from demur.model.refusal import Refusal
+from demur.providers.normalize import normalize
+
+__all__ = ["configure", "run"]
+
+REFUSED = 3
+NOT_JUDGED = 6
+_EPILOG = "exit: 0 no refusal; 1 an error; 2 usage; 3 refused; 6 not judged, as a guard broke"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "file",
+        nargs="?",
+        default=STANDARD_INPUT,
+        metavar="FILE",
+        help="a response, an error or a kept stream, as JSON; `-` is standard input",
+    )
+    parser.add_argument(
+        "--lines", action="store_true", help="each line is a response of its own, not an event"
+    )
+    parser.add_argument(
+        "--status", type=int, metavar="CODE", help="the HTTP status that the body came with"
+    )
+    add_registry(parser)
+    parser.add_argument("--json", action="store_true", help="the whole refusal, one a line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the refusal line of each refusal; nothing where there is none."""
+    registry = default_registry(*args.registry)
+    found: list[Refusal] = []
+    for given in _given(_read(args.file), lines=args.lines):
+        response = given if args.status is None else (args.status, given)
+        refusal = normalize(response, registry=registry)
+        if refusal is not None:
+            found.append(refusal)
+            print(_json(refusal) if args.json else refusal.line)
+    if any(refusal.decided for refusal in found):
+        return REFUSED
+    return NOT_JUDGED if found else 0
+
+
+def _given(text: str, *, lines: bool) -> Iterator[Any]:
+    if lines:
+        yield from (line for line in text.splitlines() if line.strip())
+    else:
+        yield text
+
+
+def _read(name: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
+    # A path that holds a NUL is a ValueError, not an OSError.
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot read the response: {reason}", where=name) from error
+    text = raw.decode("utf-8", "replace")
+    if not text.strip():
+        where = "standard input" if name == STANDARD_INPUT else name
+        raise InputError("there is no response in it", where=where, help="like {...}, or a stream")
+    return text
+
+
+def _json(refusal: Refusal) -> str:
+    return json.dumps(msgspec.to_builtins(refusal), ensure_ascii=False)

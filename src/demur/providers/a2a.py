@@ -1,0 +1,32 @@
+"""A2A: a task that another agent rejected, or that waits for authority or an answer."""
+
+from demur.providers.mapping import system
+from demur.providers.node import Node
+from demur.providers.shape import Shape
+from demur.providers.signal import Outcome, Signal, strongest
+
+__all__ = ["NAME", "read"]
+
+NAME = "a2a"
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return what the state of a task says, also inside an answer or an event around it."""
+    body = shape.body
+    result = body["result"]
+    tasks = [body, body["task"], body["statusUpdate"], result, result["task"]]
+    return strongest(_state(task) for task in tasks)
+
+
+def _state(task: Node) -> Signal | None:
+    state = task["status"]["state"]
+    if state.text is None:
+        return None
+    judged = system(NAME).judge("task_state", state.text)
+    if judged.outcome is not Outcome.REFUSAL:
+        return judged.signal(state)
+    message = task["status"]["message"]
+    parts = [*message["parts"], *message["content"]]
+    words = " ".join(part["text"].text or "" for part in parts).strip()
+    evidence = {"task": task["id"].text or task["taskId"].text, "native_reason": state.text}
+    return judged.signal(state, detail=words, evidence=evidence)

@@ -1,0 +1,94 @@
+"""The content filter of Azure OpenAI, in all three of its shapes.
+
+`filtered` or `blocked` decides; `detected` and severities are annotations. A filter that
+did not run passes the answer with status 200, which is success to anyone who does not look.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from demur.providers.mapping import System, system
+from demur.providers.node import Node
+from demur.providers.shape import Shape
+from demur.providers.signal import Outcome, Signal, strongest
+
+__all__ = ["NAME", "read"]
+
+NAME = "azure_openai"
+
+
+class _Place(NamedTuple):
+    """Results of the filter for one side, and whether they are known to have blocked it."""
+
+    results: Node
+    side: str
+    stopped: Node | None = None
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return what the filter said: of the prompt first, then of the answer."""
+    known = system(NAME)
+    # The prompt comes first, so that it wins among signals that weigh the same.
+    return strongest(signal for place in _places(shape.body) for signal in _judged(place, known))
+
+
+def _places(body: Node) -> Iterator[_Place]:
+    error = body["error"]
+    inner = error["innererror"] if error["innererror"].present else error["inner_error"]
+    for name in ("content_filter_result", "content_filter_results"):
+        if inner[name].present:
+            yield _Place(inner[name], "input", inner["code"])
+    if inner["code"].present and not inner["content_filter_result"].present:
+        yield _Place(inner, "input", inner["code"])
+    for entry in (*body["content_filters"], *error["content_filters"]):
+        side = "output" if entry["source_type"].text == "completion" else "input"
+        stopped = entry["blocked"] if entry["blocked"].true else None
+        yield _Place(entry["content_filter_results"], side, stopped)
+    for prompt in body["prompt_filter_results"]:
+        yield _Place(prompt["content_filter_results"], "input")
+    for choice in body["choices"]:
+        results = choice["content_filter_results"]
+        filtered = choice["finish_reason"].text == "content_filter"
+        yield _Place(results, "output", choice["finish_reason"] if filtered else None)
+
+
+def _judged(place: _Place, known: System) -> Iterator[Signal]:
+    failure = place.results["error"]
+    if failure.present:
+        judged = known.judge("filter_error", failure["code"].text)
+        evidence = {"guard": NAME, "cause": failure["message"].text, "stage": place.side}
+        yield judged.signal(failure, surface=place.side, evidence=evidence)
+    categories = list(_categories(place, known))
+    yield from categories
+    decided = any(signal.outcome is Outcome.REFUSAL for signal in categories)
+    if place.stopped is not None and place.results.present and not decided:
+        # A block whose categories are all safe has been seen; it is still a block.
+        yield _unexplained(place.stopped, place.side, known)
+
+
+def _categories(place: _Place, known: System) -> Iterator[Signal]:
+    for category, result in place.results.fields():
+        acted = result["filtered"].true
+        if not acted and not result["detected"].true:
+            continue
+        judged = known.judge("category", category)
+        evidence = {
+            "category": category,
+            "severity": result["severity"].text,
+            "stage": place.side,
+            "citation": result["citation"]["URL"].text,
+        }
+        yield judged.signal(
+            result,
+            outcome=judged.outcome if acted else Outcome.DETECT_ONLY,
+            surface=place.side,
+            evidence={key: value for key, value in evidence.items() if value is not None},
+        )
+
+
+def _unexplained(stopped: Node, side: str, known: System) -> Signal:
+    field, word = ("blocked", "true") if stopped.true else ("inner_code", stopped.text)
+    if word == "content_filter":
+        word = "ResponsibleAIPolicyViolation"
+    judged = known.judge(field, word)
+    return judged.signal(stopped, surface=side, evidence={"stage": side})

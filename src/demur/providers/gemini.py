@@ -1,0 +1,99 @@
+"""Gemini and Vertex AI: the prompt's feedback before any candidate; also Live, Imagen and Veo."""
+
+from collections.abc import Iterator
+
+from demur.codes.vocabulary import Surface
+from demur.providers.mapping import Judged, System, system
+from demur.providers.node import Node
+from demur.providers.shape import Shape
+from demur.providers.signal import Outcome, Signal, strongest
+
+__all__ = ["NAME", "read"]
+
+NAME = "gemini"
+_REFINED = {"CONTENT_OTHER", "FILTERED_UNSPECIFIED"}
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return what a response, a live message or an operation that makes media says."""
+    known = system(NAME)
+    prompt = _prompt(shape.body["promptFeedback"], known)
+    if prompt is not None:
+        return prompt
+    live = (shape.body["serverContent"], shape.body)
+    return strongest(
+        [
+            *(_candidate(candidate, known) for candidate in shape.body["candidates"]),
+            *(_turn(place["turnCompleteReason"], known) for place in live),
+            *_media(shape.body, known),
+        ]
+    )
+
+
+def _prompt(feedback: Node, known: System) -> Signal | None:
+    reason = feedback["blockReason"]
+    if reason.text is None:
+        return None
+    judged, evidence = _refined(known.judge("block_reason", reason.text), feedback, known)
+    words = feedback["blockReasonMessage"].text
+    evidence = {**evidence, "native_reason": reason.text, "stage": "input"}
+    return _named(judged, "block_reason", known).signal(
+        reason, detail=words or "", evidence=evidence, surface=Surface.INPUT
+    )
+
+
+def _candidate(candidate: Node, known: System) -> Signal | None:
+    reason = candidate["finishReason"]
+    if reason.text is None:
+        return None
+    judged, evidence = _refined(known.judge("finish_reason", reason.text), candidate, known)
+    words = candidate["finishMessage"].text
+    evidence = {**evidence, "native_reason": reason.text, "stage": "output"}
+    return judged.signal(reason, detail=words or "", evidence=evidence, surface=Surface.OUTPUT)
+
+
+def _refined(judged: Judged, place: Node, known: System) -> tuple[Judged, dict[str, object]]:
+    """Return the judgement made narrower by the rating that blocked, if one says so."""
+    blocking = [rating for rating in place["safetyRatings"] if rating["blocked"].true]
+    names = [rating["category"].text for rating in blocking if rating["category"].text]
+    evidence: dict[str, object] = {"categories": names} if names else {}
+    if judged.outcome is not Outcome.REFUSAL or judged.code not in _REFINED:
+        return judged, evidence
+    for name in names:
+        narrow = known.judge("rating", name)
+        if narrow.known and narrow.code not in _REFINED:
+            return judged._replace(code=narrow.code, refusal_class=narrow.refusal_class), evidence
+    return judged, evidence
+
+
+def _named(judged: Judged, name: str, known: System) -> Judged:
+    return judged._replace(field=known[name])
+
+
+def _turn(reason: Node, known: System) -> Signal | None:
+    if reason.text is None:
+        return None
+    side = "input" if "INPUT" in reason.text or "PROMPT" in reason.text else "output"
+    judged = known.judge("turn_complete_reason", reason.text)
+    evidence = {"native_reason": reason.text, "stage": side}
+    return judged.signal(reason, evidence=evidence, surface=side)
+
+
+def _media(body: Node, known: System) -> Iterator[Signal]:
+    """Yield what was held back of images and videos; others of the request may be there."""
+    for place in (body, body["response"], body["response"]["generateVideoResponse"]):
+        for name in ("generatedImages", "generatedVideos", "predictions"):
+            for made in place[name]:
+                reason = made["raiFilteredReason"]
+                if reason.text:
+                    yield known.judge("rai_reason", reason.text).signal(reason, detail=reason.text)
+        reasons = place["raiMediaFilteredReasons"]
+        words = [reason.text for reason in reasons if reason.text]
+        count = place["raiMediaFilteredCount"].number or 0
+        if words:
+            evidence = {"count": count or len(words)}
+            judged = known.judge("rai_reason", words[0])
+            yield judged.signal(reasons, detail=words[0], evidence=evidence)
+        elif count > 0:
+            judged = known.judge("rai_count", str(count))
+            yield judged.signal(place["raiMediaFilteredCount"], evidence={"count": count})

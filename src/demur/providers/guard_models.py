@@ -1,0 +1,88 @@
+"""Guard models that answer in words of a fixed form: Llama Guard and ShieldGemma.
+
+The form must be the whole answer. A number means something only with the model that
+uses it: one that is named and is not Llama Guard 3 or 4 counts as harmful, no more.
+"""
+
+import re
+from collections.abc import Iterator
+
+from demur.providers.mapping import Judged, system
+from demur.providers.node import Node
+from demur.providers.shape import Shape
+from demur.providers.signal import Signal, strongest
+
+__all__ = ["NAME", "read"]
+
+NAME = "guard_models"
+_UNSAFE = re.compile(r"\s*unsafe\s*\n\s*(S[0-9]{1,2}(?:\s*,\s*S[0-9]{1,2})*)\s*", re.IGNORECASE)
+_UNSAFE_ALONE = re.compile(r"\s*unsafe\s*", re.IGNORECASE)
+_NUMBERED = re.compile(r"llama-?guard-?[34]", re.IGNORECASE)
+_GUARD = re.compile(r"guard", re.IGNORECASE)
+_LONGEST = 200
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return the verdict of a guard model, in an answer or as bare text."""
+    model = shape.body["model"].text or shape.body["modelVersion"].text or ""
+    return strongest(_verdict(words, model) for words in _answers(shape.body))
+
+
+def _answers(body: Node) -> Iterator[Node]:
+    """Yield the words of an answer, in the forms that servers of such models use."""
+    yield body
+    for name in ("response", "generated_text", "content", "output"):
+        yield body[name]
+    yield body["message"]["content"]
+    for choice in body["choices"]:
+        yield choice["message"]["content"]
+        yield choice["text"]
+    for candidate in body["candidates"]:
+        yield from (part["text"] for part in candidate["content"]["parts"])
+
+
+def _verdict(words: Node, model: str) -> Signal | None:
+    text = words.text
+    if text is None or len(text) > _LONGEST:
+        return None
+    if "shieldgemma" in model.casefold():
+        return _shield_gemma(words, text)
+    match = _UNSAFE.fullmatch(text)
+    if match is not None:
+        return _llama_guard(words, re.findall(r"S[0-9]+", match[1].upper()), model)
+    if _GUARD.search(model) and _UNSAFE_ALONE.fullmatch(text):
+        return _harmful(words, [])
+    return None
+
+
+def _llama_guard(words: Node, categories: list[str], model: str) -> Signal | None:
+    if model and not _NUMBERED.search(model.replace("_", "-").replace(" ", "-")):
+        return _harmful(words, categories)
+    judged = [system(NAME).judge("llama_guard", category) for category in categories]
+    return strongest(_found(one, words, categories) for one in judged)
+
+
+def _found(judged: Judged, words: Node, categories: list[str]) -> Signal:
+    if not judged.known:
+        return _harmful(words, categories)
+    return judged.signal(
+        words, detail=f"unsafe: {', '.join(categories)}", evidence=_seen(categories)
+    )
+
+
+def _harmful(words: Node, categories: list[str]) -> Signal:
+    judged = system(NAME).judge("shield_gemma", "Yes")
+    said = f"unsafe: {', '.join(categories)}" if categories else "unsafe"
+    field = system(NAME)["llama_guard"]
+    return judged._replace(field=field).signal(words, detail=said, evidence=_seen(categories))
+
+
+def _seen(categories: list[str]) -> dict[str, list[str]]:
+    return {"categories": categories}
+
+
+def _shield_gemma(words: Node, text: str) -> Signal | None:
+    first = re.match(r"\s*\**(yes|no)\b", text, re.IGNORECASE)
+    if first is None:
+        return None
+    return system(NAME).judge("shield_gemma", first[1]).signal(words)

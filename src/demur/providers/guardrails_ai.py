@@ -1,0 +1,78 @@
+"""Read Guardrails AI: the outcome of a validation, a validator's result, its exception.
+
+The validator's name decides. Its words may quote what it found, so for personal data and
+secrets they are left out, and the evidence says so.
+"""
+
+from typing import Any
+
+from demur.providers.mapping import Judged, system
+from demur.providers.node import Node
+from demur.providers.raised import raised, stated
+from demur.providers.shape import Shape
+from demur.providers.signal import Signal, strongest
+
+__all__ = ["NAME", "read"]
+
+NAME = "guardrails_ai"
+_QUOTING = frozenset({"PII_DETECTED", "SECRET_LEAK"})
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return the refusal in an outcome, a validator's result or the exception, or None."""
+    error = raised(NAME, shape)
+    if error is not None:
+        # Pydantic has an exception of the same name, and its own has no fields at all.
+        if shape.package != "guardrails":
+            return None
+        return error.signal(detail="validation failed", evidence={"left_out": ["message"]})
+    own = shape.own
+    if own["validationPassed"].raw is False:
+        return _outcome(own)
+    if own["outcome"].text == "fail" and own["error_message"]:
+        return _result(own)
+    return None
+
+
+def _outcome(own: Node) -> Signal | None:
+    failed = [one for one in own["validationSummaries"] if one["validatorStatus"].text != "pass"]
+    found = strongest(_summary(summary) for summary in failed)
+    if found is not None:
+        return found
+    passed = own["validationPassed"]
+    # No validator failed: the guard itself did, and said why.
+    kind = "error" if own["error"].text else "false"
+    return (
+        system(NAME).judge("validation_passed", kind).signal(passed, detail=own["error"].text or "")
+    )
+
+
+def _summary(summary: Node) -> Signal:
+    name = summary["validatorName"]
+    judged = system(NAME).judge("validator", _class_name(name.text))
+    status = {"validator_name": name.text, "validator_status": summary["validatorStatus"].text}
+    return judged.signal(name, **_kept(judged, status, summary["failureReason"], name.text))
+
+
+def _result(own: Node) -> Signal:
+    """Return the refusal of one validator, whose name the result does not say."""
+    judged = system(NAME).judge("result", "fail")
+    said = {"outcome": "fail", "fixed": own["fix_value"].present}
+    evidence = {"fixed": own["fix_value"].present, "left_out": ["error_message", "error_spans"]}
+    return judged.signal(
+        own["outcome"], native=said, evidence=evidence, detail="a validator failed"
+    )
+
+
+def _kept(judged: Judged, status: dict[str, Any], words: Node, name: str | None) -> dict[str, Any]:
+    evidence = {"validator": name}
+    if judged.code in _QUOTING:
+        left = {**evidence, "left_out": ["failure_reason", "error_spans"]}
+        return {"native": stated(status), "evidence": left, "detail": str(name)}
+    native = stated({**status, "failure_reason": words.text})
+    return {"native": native, "evidence": evidence, "detail": words.text or str(name)}
+
+
+def _class_name(name: str | None) -> str:
+    """Return the name of the class, which the hub writes as `guardrails/detect_pii`."""
+    return (name or "").rpartition("/")[2].replace("_", "")

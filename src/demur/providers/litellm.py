@@ -1,0 +1,78 @@
+"""Read LiteLLM: its exceptions, and the provider's own reason that it keeps beside its word.
+
+Nineteen native reasons become `content_filter` there and unknown ones `stop`, so the
+native reason decides wherever the answer still has it. `blocked_content = False` on a
+guardrail's exception says that the guardrail broke, not that it refused.
+"""
+
+from demur.providers.mapping import system
+from demur.providers.node import Node
+from demur.providers.raised import Raised, raised, stated
+from demur.providers.shape import Shape
+from demur.providers.signal import Signal, strongest
+from demur.providers.upstream import by_error_behind, by_filter_results, by_finish_reason
+
+__all__ = ["NAME", "read"]
+
+NAME = "litellm"
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return the refusal in an answer or exception of LiteLLM, or None."""
+    error = raised(NAME, shape)
+    if error is not None:
+        return _raised(error)
+    return strongest(_choice(choice, shape.body) for choice in shape.body["choices"])
+
+
+def _raised(error: Raised) -> Signal | None:
+    own = error.shape.own
+    if error.kind == "GuardrailRaisedException":
+        return _guardrail(error)
+    if error.kind == "BlockedPiiEntityError":
+        entity = own["entity_type"]
+        said = {"guard": own["guardrail_name"].text, "entity": entity.text}
+        return error.signal(entity, evidence=stated(said))
+    said = {"provider": own["llm_provider"].text}
+    return _passed_on(own, error.shape.body) or error.signal(evidence=stated(said))
+
+
+def _guardrail(error: Raised) -> Signal:
+    own = error.shape.own
+    evidence = stated({"guard": own["guardrail_name"].text})
+    blocked = own["blocked_content"]
+    # Versions that do not have the field raise this exception for blocks alone.
+    if blocked.raw is not False:
+        return error.signal(evidence=evidence)
+    judged = system(NAME).judge("blocked_content", "false")
+    return judged.signal(blocked, detail=error.shape.message, evidence=evidence, settles=True)
+
+
+def _passed_on(own: Node, body: Node) -> Signal | None:
+    """Return what Azure's filter said, on the exception or behind it, or None."""
+    for place in (own["provider_specific_fields"], body["error"]):
+        for name in ("content_filter_result", "content_filter_results"):
+            results = place["innererror"][name] or place[name]
+            if found := by_filter_results(NAME, results):
+                return found
+    return by_error_behind(NAME, own)
+
+
+def _choice(choice: Node, answer: Node) -> Signal | None:
+    native = choice["provider_specific_fields"]["native_finish_reason"]
+    if native:
+        found = by_finish_reason(NAME, native, _ratings(answer))
+        return None if found is None else found._replace(settles=True)
+    # Without it, only the ratings can say why an answer of Gemini was filtered.
+    filtered = choice["finish_reason"].text == "content_filter"
+    ratings = _ratings(answer)
+    return (
+        by_finish_reason(NAME, choice["finish_reason"], ratings) if filtered and ratings else None
+    )
+
+
+def _ratings(answer: Node) -> Node:
+    """Return the ratings of the first candidate; they come as one list for each."""
+    kept = answer["vertex_ai_safety_results"]
+    first = next(iter(kept), kept)
+    return first if isinstance(first.raw, list) else kept

@@ -1,0 +1,50 @@
+"""Read LLM Guard: the text, verdicts and scores of its scanners, or its server's answer.
+
+Verdicts are kept by class: of two scanners of one class only the last one's verdict is
+left, so a refusal of the first may be gone before anyone can read it.
+"""
+
+from demur.providers.mapping import system
+from demur.providers.node import Node
+from demur.providers.raised import raised
+from demur.providers.shape import Shape
+from demur.providers.signal import Signal, strongest
+
+__all__ = ["NAME", "read"]
+
+NAME = "llm_guard"
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return the refusal in the result of a scan, or None."""
+    error = raised(NAME, shape)
+    if error is not None:
+        return error.signal()
+    return _scanned(shape.own) or _served(shape.own)
+
+
+def _scanned(own: Node) -> Signal | None:
+    parts = [*own]
+    if not isinstance(own.raw, tuple | list) or len(parts) != 3 or parts[0].text is None:
+        return None
+    _, verdicts, scores = parts
+    judged = dict(verdicts.fields())
+    if not judged or any(not isinstance(verdict.raw, bool) for verdict in judged.values()):
+        return None
+    failed = ((name, verdict) for name, verdict in judged.items() if verdict.raw is False)
+    return strongest(_failed(name, verdict, scores[name]) for name, verdict in failed)
+
+
+def _served(own: Node) -> Signal | None:
+    """Return the refusal in the answer of the server, which gives scores only, or None."""
+    if own["is_valid"].raw is not False or not own["scanners"]:
+        return None
+    scored = ((name, score) for name, score in own["scanners"].fields() if (score.number or 0) > 0)
+    found = strongest(_failed(name, score, score) for name, score in scored)
+    return found or system(NAME).judge("is_valid", "false").signal(own["is_valid"])
+
+
+def _failed(name: str, verdict: Node, score: Node) -> Signal:
+    judged = system(NAME).judge("scanner", name)
+    evidence = {"scanner": name, "score": score.number}
+    return judged.signal(verdict, native={name: verdict.raw}, evidence=evidence)

@@ -1,0 +1,239 @@
+"""What native values mean: one data file a system, checked when it is loaded.
+
+`data/<system>.json` lists the signals of a system, and for each the values that are
+known. What a value means stands there and nowhere in the code of a reader.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from demur.codes.default import registry_or_core
+from demur.codes.vocabulary import RefusalClass, Surface
+from demur.errors import DemurError, ManyProblemsError, Problem
+from demur.providers.node import Node
+from demur.providers.signal import Outcome, Signal
+
+__all__ = [
+    "ANY",
+    "SCHEMA_VERSION",
+    "UNSPECIFIED",
+    "Field",
+    "Judged",
+    "MappingError",
+    "SdkType",
+    "System",
+    "Value",
+    "looks_like_policy",
+    "read_system",
+    "system",
+    "systems",
+]
+
+SCHEMA_VERSION = "provider_signals.v1"
+UNSPECIFIED = "FILTERED_UNSPECIFIED"
+ANY = "*"
+_FOLDER = resources.files("demur.providers") / "data"
+_POLICY_WORDS = re.compile(
+    r"abus|anonymi|ban(?!d)|block|censor|classif|complian|den(?:y|ied|ial)|disallow|filter|flag|forbid"
+    r"|guard|harm|illegal|inspect|interven|jailbr|moderat|nsfw|polic|prohib|recit|refus|reject"
+    r"|restrict|safe|sanit|sensitiv|spii|terms|toxic|unsafe|violat",
+    re.IGNORECASE,
+)
+
+
+class MappingError(ManyProblemsError):
+    """A mapping file that cannot be used."""
+
+
+class SdkType(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where an SDK declares the values of a field, for the test that watches for new ones.
+
+    `at` is `module:Name` for a Literal alias or an enum, `module:Model.field` for a typed field,
+    and `service/Shape` for a shape of botocore.
+    """
+
+    package: str
+    at: str
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A native value that is known, and what it means. `*` is any value of a free field."""
+
+    value: str
+    outcome: Outcome
+    code: str | None = None
+    refusal_class: RefusalClass | None = msgspec.field(default=None, name="class")
+    meaning: str = ""
+
+
+class Field(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
+    """One native signal: where it stands and which values it is known to have.
+
+    `unknown` says what a value means that is not listed. `filtered`: the field is there only
+    to tell of blocks, so any value is one. `policy_looking`: one if it reads like one, since
+    others share the field. `not_a_refusal`: the field never tells of a block by itself.
+    """
+
+    id: str
+    path: str
+    source: str
+    meaning: str
+    values: tuple[Value, ...]
+    unknown: Literal["filtered", "policy_looking", "not_a_refusal"]
+    evidence: tuple[Literal["S", "D", "I", "M", "X"], ...]
+    trap: str = ""
+    surface: Surface | None = None
+    closed: bool = False
+    sdk: tuple[SdkType, ...] = ()
+
+    def judge(self, native: str | None) -> "Judged":
+        """Return what `native` means here; a value that is not listed too."""
+        index = _index(self)
+        known = index.get(_folded(native or "")) or index.get(ANY)
+        if known is not None:
+            return Judged(self, known.outcome, known.code, known.refusal_class, known.meaning)
+        if self.unknown == "filtered" or (
+            self.unknown == "policy_looking" and looks_like_policy(native)
+        ):
+            return Judged(self, Outcome.REFUSAL, UNSPECIFIED, RefusalClass.SOFT_BLOCK, "", False)
+        return Judged(self, Outcome.NOT_A_REFUSAL, None, None, "", False)
+
+
+class Judged(NamedTuple):
+    """What a native value means, by the mapping."""
+
+    field: Field
+    outcome: Outcome
+    code: str | None
+    refusal_class: RefusalClass | None
+    meaning: str = ""
+    known: bool = True
+
+    def signal(self, node: Node, **more: Any) -> Signal:
+        """Return the signal at `node`; `more` adds to or replaces what the mapping says."""
+        said: dict[str, Any] = {
+            "name": self.field.source,
+            "path": node.path,
+            "native": node.raw,
+            "code": self.code,
+            "outcome": self.outcome,
+            "surface": self.field.surface,
+            "refusal_class": self.refusal_class,
+        }
+        return Signal(**{**said, **more})
+
+
+class System(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
+    """Everything that is known of one provider or framework."""
+
+    schema_version: Literal["provider_signals.v1"]
+    system: str
+    title: str
+    kind: Literal["model", "framework"]
+    signals: tuple[Field, ...]
+    packages: Mapping[str, str] = {}
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Field:
+        """Return the signal with the id `name`."""
+        return _by_id(self)[name]
+
+    def judge(self, name: str, native: str | None) -> Judged:
+        """Return what `native` means as a value of the signal `name`."""
+        return self[name].judge(native)
+
+
+@cache
+def system(name: str) -> System:
+    """Return what is known of the system `name`, read once from our own data.
+
+    Raises:
+        MappingError: The file is not there, or breaks a rule.
+    """
+    file = _FOLDER / f"{name}.json"
+    if not file.is_file():
+        raise MappingError(
+            f"there is no mapping of `{name}`", help=f"one of {', '.join(systems())}"
+        )
+    return read_system(file.name, file.read_bytes())
+
+
+def systems() -> tuple[str, ...]:
+    """Return the names of all systems that have a mapping, sorted."""
+    names = (file.name for file in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
+
+
+def read_system(where: str, raw: bytes) -> System:
+    """Return the mapping in a file's bytes; `where` names the file in errors.
+
+    Raises:
+        MappingError: It is no mapping, or names codes or classes that are not registered.
+    """
+    try:
+        read = msgspec.json.decode(raw, type=System)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        said = str(error)
+        raise MappingError(said[:1].lower() + said[1:], where=where) from error
+    problems = _problems(read, where)
+    if problems:
+        raise MappingError.of(problems)
+    return read
+
+
+def _problems(read: System, where: str) -> list[Problem]:
+    found: list[Problem] = []
+    seen: set[str] = set()
+    for field in read.signals:
+        place = f"{where}: {field.id}"
+        if field.id in seen:
+            found.append(Problem(place, "the signal stands twice"))
+        seen.add(field.id)
+        words = [_folded(value.value) for value in field.values]
+        twice = {word for word in words if words.count(word) > 1}
+        found += [Problem(place, f"the value `{word}` stands twice") for word in sorted(twice)]
+        for value in field.values:
+            found += _value_problems(value, f"{place}: {value.value}")
+    return found
+
+
+def _value_problems(value: Value, place: str) -> list[Problem]:
+    needs = value.outcome in {Outcome.REFUSAL, Outcome.NOT_JUDGED}
+    if value.code is None:
+        return [Problem(place, f"`{value.outcome}` needs a code")] if needs else []
+    try:
+        entry = registry_or_core()[value.code]
+    except DemurError as error:
+        return [Problem(place, error.problem, error.help)]
+    found = []
+    if value.refusal_class != entry.refusal_class:
+        found.append(Problem(place, f"the class of `{value.code}` is {entry.refusal_class}"))
+    if needs and entry.decided != (value.outcome is Outcome.REFUSAL):
+        found.append(Problem(place, f"`{value.code}` does not say `{value.outcome}`"))
+    return found
+
+
+def looks_like_policy(native: str | None) -> bool:
+    """Return whether a value that nobody listed reads as if content had been stopped."""
+    return native is not None and _POLICY_WORDS.search(native) is not None
+
+
+def _folded(native: str) -> str:
+    """Return a value without case, marks or the name of its enum: SDKs disagree on these."""
+    return native.rpartition(".")[2].casefold().replace("-", "_").replace("/", "_")
+
+
+@cache
+def _index(field: Field) -> Mapping[str, Value]:
+    return MappingProxyType({_folded(value.value): value for value in field.values})
+
+
+@cache
+def _by_id(read: System) -> Mapping[str, Field]:
+    return MappingProxyType({field.id: field for field in read.signals})

@@ -1,0 +1,19 @@
+"""Errors of servers that speak OpenAI's format and have codes of their own."""
+
+from demur.providers.mapping import system
+from demur.providers.shape import Shape
+from demur.providers.signal import Signal
+
+__all__ = ["NAME", "read"]
+
+NAME = "openai_compatible"
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return what an error's code says, where it is one of a known server."""
+    for place in (shape.body["error"], shape.body):
+        code = place["code"]
+        judged = system(NAME).judge("inspection_error", code.text)
+        if code.text and judged.known:
+            return judged.signal(code, evidence={"native_reason": code.text})
+    return None

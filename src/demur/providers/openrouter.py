@@ -1,0 +1,49 @@
+"""OpenRouter: a 403 of the router's moderation, or of a provider behind it that refused."""
+
+from demur.providers.mapping import system
+from demur.providers.node import Node
+from demur.providers.shape import Shape
+from demur.providers.signal import Outcome, Signal
+
+__all__ = ["NAME", "read"]
+
+NAME = "openai_compatible"
+_BLOCKED = 403
+# The flagged input is the user's text; it does not belong in a record of refusals.
+_HIDDEN = {"flagged_input"}
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return what an error of the router says."""
+    error = shape.body["error"]
+    metadata = error["metadata"]
+    if not metadata.present:
+        return None
+    known = system(NAME)
+    for word in (error["type"], metadata["error_type"], error["code"]):
+        judged = known.judge("openrouter_error", word.text)
+        if word.text and judged.outcome is Outcome.REFUSAL:
+            return _refused(judged.code, word, metadata)
+    # The older form says 403 alone, and the reasons say the rest.
+    if metadata["reasons"].present and _BLOCKED in {shape.status, error["code"].number}:
+        return _refused("CONTENT_OTHER", error["code"], metadata)
+    return None
+
+
+def _refused(code: str | None, word: Node, metadata: Node) -> Signal:
+    known = system(NAME)
+    judged = known.judge("openrouter_error", "content_policy_violation")
+    if code == "MODEL_DECLINED":
+        judged = known.judge("openrouter_error", "refusal")
+    reasons = [reason.text for reason in metadata["reasons"] if reason.text]
+    narrow = [known.judge("openrouter_reason", reason) for reason in reasons]
+    exact = next((one for one in narrow if one.known), None)
+    if exact is not None:
+        judged = judged._replace(code=exact.code, refusal_class=exact.refusal_class)
+    kept = {name: part.raw for name, part in metadata.fields() if name not in _HIDDEN}
+    evidence = {
+        "categories": reasons,
+        "provider": metadata["provider_name"].text,
+        "model": metadata["model_slug"].text,
+    }
+    return judged.signal(word, native={"code": word.raw, "metadata": kept}, evidence=evidence)

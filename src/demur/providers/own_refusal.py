@@ -1,0 +1,36 @@
+"""Read a refusal of our own that comes back: an envelope, problem details, a line in its place.
+
+Whatever carried it, the refusal that was made is the one that is read.
+"""
+
+from collections.abc import Iterator
+
+from demur.codes.line import PREFIX
+from demur.providers.carried import carried
+from demur.providers.node import Node
+from demur.providers.shape import Shape
+from demur.providers.signal import Signal
+
+__all__ = ["NAME", "read"]
+
+NAME = "demur"
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return the refusal that the object is or carries in the open, or None."""
+    text = shape.text
+    if text is not None:
+        # Words of a model may quote a refusal anywhere; a guard's answer is one from its start.
+        return carried(NAME, shape.body) if text.startswith(PREFIX) else None
+    body = shape.body
+    places = (shape.own, body, body["error"], body["error"]["data"])
+    return carried(NAME, *places, Node(shape.message, "message"), *_in_answers(body))
+
+
+def _in_answers(body: Node) -> Iterator[Node]:
+    """Yield where OpenAI's forms keep the words of a refusal, never those of an answer."""
+    for choice in body["choices"]:
+        yield choice["message"]["refusal"]
+    for item in body["output"]:
+        for part in item["content"]:
+            yield part["refusal"]

@@ -1,0 +1,77 @@
+"""Read Pydantic AI: responses with the provider's details, its exceptions, tools denied.
+
+Its `finish_reason` is one of five words, and some reasons of Gemini become `error` or
+nothing; the provider's own word stands in `provider_details` and decides.
+"""
+
+from demur.codes.vocabulary import Surface
+from demur.providers.carried import carried
+from demur.providers.mapping import system
+from demur.providers.node import ABSENT, Node
+from demur.providers.raised import raised
+from demur.providers.shape import Shape, parsed
+from demur.providers.signal import Signal
+from demur.providers.upstream import by_block_reason, by_category, by_error_behind, by_finish_reason
+
+__all__ = ["NAME", "read"]
+
+NAME = "pydantic_ai"
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return the refusal in a response, run, exception or tool result, or None."""
+    own = shape.own
+    error = raised(NAME, shape)
+    if error is None:
+        said = next((one for one in (own, own["response"]) if _responds(one)), ABSENT)
+        return _response(said) or _denied(own)
+    if error.kind == "ApprovalRequired":
+        return carried(NAME, own["metadata"]) or error.signal()
+    body = Node(parsed(own["body"].raw), "body")
+    behind = _response(body if _responds(body) else _last(body))
+    if behind is not None and behind.tells:
+        return behind
+    return by_error_behind(NAME, own) or error.signal()
+
+
+def _responds(one: Node) -> bool:
+    """Return whether this is a response; one from elsewhere is known by its details."""
+    return one["parts"].present and (
+        one["kind"].text == "response" or one["provider_details"].present
+    )
+
+
+def _last(messages: Node) -> Node:
+    """Return the last response among messages: what was refused before is over."""
+    return next((one for one in reversed([*messages]) if _responds(one)), ABSENT)
+
+
+def _response(said: Node) -> Signal | None:
+    details = said["provider_details"]
+    ratings = details["safety_ratings"]
+    found = (
+        by_block_reason(NAME, details["block_reason"], ratings)
+        or by_category(NAME, details["refusal_category"])
+        or by_finish_reason(NAME, details["finish_reason"], ratings)
+    )
+    if found is not None:
+        # The provider's word is exact even where it says that nothing was refused.
+        return found._replace(settles=True)
+    words = details["refusal"]
+    if words.text:
+        return carried(NAME, words) or system(NAME).judge("refusal", "*").signal(words)
+    judged = system(NAME).judge("finish_reason", said["finish_reason"].text)
+    return judged.signal(said["finish_reason"]) if judged.known else None
+
+
+def _denied(own: Node) -> Signal | None:
+    """Return the refusal of a tool call by whoever was to approve it, or None."""
+    if own["kind"].text == "tool-denied":
+        words = own["message"]
+        judged = system(NAME).judge("tool_denied", "tool-denied")
+        return carried(NAME, words) or judged.signal(own["kind"], detail=words.text or "")
+    if own["part_kind"].text == "tool-return" and own["outcome"].text == "denied":
+        judged = system(NAME).judge("tool_denied", "denied")
+        line = carried(NAME, own["content"], surface=Surface.TOOL_CALL)
+        return line or judged.signal(own["outcome"], evidence={"tool": own["tool_name"].text})
+    return None

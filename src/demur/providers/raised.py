@@ -1,0 +1,41 @@
+"""Which refusal an exception is, by the name of its class, and what may be kept of it."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from demur.providers.mapping import Judged, system
+from demur.providers.node import Node
+from demur.providers.shape import Shape
+from demur.providers.signal import Signal
+
+__all__ = ["Raised", "raised", "stated"]
+
+
+class Raised(NamedTuple):
+    """An exception that the mapping of a framework lists: its class, and what that means."""
+
+    kind: str
+    judged: Judged
+    shape: Shape
+
+    def signal(self, node: Node | None = None, **more: Any) -> Signal:
+        """Return the signal, at `node` or at the class; its words are those of the exception."""
+        at = node or Node(self.kind, "exception")
+        return self.judged.signal(at, **{"detail": self.shape.message, **more})
+
+
+def raised(name: str, shape: Shape) -> Raised | None:
+    """Return which of the listed exceptions this is, by its nearest class, or None."""
+    if not shape.failed:
+        return None
+    listed = system(name)["exception"]
+    for kind in shape.types:
+        judged = listed.judge(kind)
+        if judged.known:
+            return Raised(kind, judged, shape)
+    return None
+
+
+def stated(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was said, without what was not."""
+    return {name: value for name, value in said.items() if value is not None}

@@ -1,0 +1,181 @@
+"""What came in, laid out for readers: the object, its body, and how it failed if it did.
+
+Responses, dictionaries, JSON text, exceptions and HTTP errors all become one `Shape`.
+Nothing here knows a provider; it knows how Python carries answers and errors.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from demur.providers.node import ABSENT, Node, tamed
+
+__all__ = ["Shape", "parsed", "shape_of"]
+
+_STATUSES = ("status_code", "statusCode", "HTTPStatusCode", "status", "http_status", "code")
+_REQUEST_IDS = ("request_id", "_request_id", "requestId", "RequestId")
+_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray")
+_LONGEST_JSON = 32_000_000
+_LONGEST_MESSAGE = 4000
+
+
+class Shape(NamedTuple):
+    """What a reader looks at.
+
+    `body` is the answer, or the body of an error, whose fields always stand under `error`;
+    `own` is the object as it came, with the attributes of an exception. `status` is the HTTP
+    status if there is one. `types` are the names of the object's classes, nearest first, and
+    `package` is the one they come from. `message` is an exception's own text. `failed` says
+    that it came as an exception or with an error status.
+    """
+
+    own: Node
+    body: Node
+    status: int | None = None
+    types: tuple[str, ...] = ()
+    package: str = ""
+    message: str = ""
+    failed: bool = False
+    request_id: str | None = None
+
+    def named(self, *names: str) -> bool:
+        """Return whether the object is of a class called one of `names`."""
+        return not set(names).isdisjoint(self.types)
+
+    @property
+    def text(self) -> str | None:
+        """The answer, if it is nothing but text."""
+        return self.body.text
+
+
+def shape_of(obj: Any) -> Shape:
+    """Return the shape of anything. Never raises."""
+    own = Node(parsed(obj))
+    raw = own.raw
+    envelope = _envelope(raw)
+    if envelope is not None:
+        status, inner = envelope
+        failed = status >= 400
+        body = _error_body(parsed(inner)) if failed else Node(parsed(inner))
+        return Shape(own, body, status, failed=failed, request_id=_request_id(own, body))
+    if isinstance(raw, BaseException):
+        return _of_exception(raw, own)
+    return Shape(own, own, None, *_kind(raw), request_id=_request_id(own, own))
+
+
+def parsed(raw: Any) -> Any:
+    """Return the JSON that text or bytes hold; anything else, and other text, as it is."""
+    raw = tamed(raw)
+    if isinstance(raw, bytes | bytearray | memoryview):
+        raw = bytes(raw).decode("utf-8", "replace")
+    if not isinstance(raw, str) or len(raw) > _LONGEST_JSON:
+        return raw
+    if raw.lstrip("\ufeff \t\r\n")[:1] not in {"{", "["}:
+        return raw
+    try:
+        return json.loads(raw.lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        return raw
+
+
+def _of_exception(error: BaseException, own: Node) -> Shape:
+    response = own["response"]
+    body = next(_bodies(own, response), ABSENT)
+    status = _status(own) or _status(response) or _status(response["ResponseMetadata"])
+    types, package = _kind(error)
+    return Shape(
+        own,
+        _error_body(body.raw),
+        status,
+        types,
+        package,
+        _message(error),
+        failed=True,
+        request_id=_request_id(own, body) or _request_id(response, response),
+    )
+
+
+def _bodies(own: Node, response: Node) -> Iterator[Node]:
+    """Yield what an exception carries as a body, the likeliest place first."""
+    for place in (own["body"], Node(_content(response.raw)), response, own["details"]):
+        value = parsed(place.raw)
+        if isinstance(value, Mapping) and value:
+            yield Node(value)
+    # Texts that are no JSON come last: a proxy's page says less than any object.
+    for place in (own["body"], Node(_content(response.raw))):
+        if isinstance(parsed(place.raw), str):
+            yield Node(parsed(place.raw))
+
+
+def _envelope(raw: Any) -> tuple[int, Any] | None:
+    """Return status and body of an HTTP answer: a response object, a pair, or a record of one."""
+    if isinstance(raw, tuple) and len(raw) == 2 and _is_status(raw[0]):
+        return raw[0], raw[1]
+    if isinstance(raw, BaseException) or raw is None or isinstance(raw, str | int | float):
+        return None
+    node = Node(raw)
+    status = _status(node)
+    if status is None:
+        return None
+    if isinstance(raw, Mapping):
+        return (status, raw["body"]) if "body" in raw else None
+    content = _content(raw)
+    return None if content is None else (status, content)
+
+
+def _content(raw: Any) -> Any:
+    """Return the body of an HTTP response that was read already; reading one is not ours."""
+    kept = getattr(raw, "__dict__", None)
+    if isinstance(kept, dict) and "_content" in kept:
+        return kept["_content"] or None
+    node = Node(raw)
+    for name in ("content", "text", "body", "data"):
+        found = node[name].raw
+        if isinstance(found, str | bytes | Mapping):
+            return found
+    return None
+
+
+def _error_body(raw: Any) -> Node:
+    """Return the body of an error; SDKs that hand out the inside of `error` get it put back."""
+    bare = isinstance(raw, Mapping) and not {"error", "Error", "errors"} & set(raw)
+    if bare and {"message", "code", "type"} & set(raw) and not {"choices", "candidates"} & set(raw):
+        return Node({"error": raw})
+    return Node(raw)
+
+
+def _status(node: Node) -> int | None:
+    for name in _STATUSES:
+        found = node[name].raw
+        if _is_status(found):
+            return int(found)
+    return None
+
+
+def _is_status(found: Any) -> bool:
+    return isinstance(found, int) and not isinstance(found, bool) and 100 <= found <= 599
+
+
+def _request_id(own: Node, body: Node) -> str | None:
+    for node in (own, body, body["ResponseMetadata"]):
+        for name in _REQUEST_IDS:
+            if found := node[name].text:
+                return found
+    return _header(own["headers"]) or _header(own["response"]["headers"])
+
+
+def _header(headers: Node) -> str | None:
+    return next((found for name in _HEADERS if (found := headers[name].text)), None)
+
+
+def _kind(raw: Any) -> tuple[tuple[str, ...], str]:
+    kinds = type(raw).__mro__[:-1]
+    package = str(getattr(type(raw), "__module__", "")).partition(".")[0]
+    return tuple(kind.__name__ for kind in kinds), package
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)[:_LONGEST_MESSAGE]
+    except Exception:  # noqa: BLE001 - someone else's __str__ may raise anything
+        return ""

@@ -1,0 +1,23 @@
+"""Read Strands Agents: why an agent stopped.
+
+Its Gemini model knows few reasons: most of them, and a blocked prompt too, come out as
+`end_turn`. Nothing of the provider's answer is kept, so there is nothing to read then.
+"""
+
+from demur.providers.mapping import system
+from demur.providers.shape import Shape
+from demur.providers.signal import Signal
+
+__all__ = ["NAME", "read"]
+
+NAME = "strands"
+
+
+def read(shape: Shape) -> Signal | None:
+    """Return the refusal in an agent's result, or None."""
+    own = shape.own
+    if not shape.named("AgentResult") and not (own["metrics"] and own["message"]):
+        return None
+    reason = own["stop_reason"]
+    judged = system(NAME).judge("stop_reason", reason.text)
+    return None if judged.code is None else judged.signal(reason)

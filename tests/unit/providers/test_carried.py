@@ -1,0 +1,124 @@
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.codes.default import registry_or_core
+from demur.codes.reason_code import ReasonCode
+from demur.model.refusal import Refusal
+from demur.model.refusal_source import RefusalSource
+from demur.providers.carried import carried, coded
+from demur.providers.node import Node
+from demur.providers.signal import Outcome
+
+REFUSING = st.sampled_from([str(entry.code) for entry in registry_or_core() if entry.refusal_class])
+
+
+def envelope(of: str = "RCE_RISK", **changed: Any) -> dict[str, Any]:
+    made: dict[str, Any] = msgspec.to_builtins(Refusal.of(of, "eval"))
+    return {**made, **changed}
+
+
+@given(REFUSING, st.text(max_size=80), st.dictionaries(st.text(max_size=9), st.text(max_size=9)))
+def test_an_envelope_comes_through_whole(code: str, detail: str, evidence: dict[str, str]) -> None:
+    source = RefusalSource(name="guard", path="here", native={"n": 1})
+    refusal = Refusal.of(code, detail, evidence=evidence, source=source, decision_id="dec_1")
+
+    found = carried("mcp", Node(msgspec.to_builtins(refusal), "refusal"))
+
+    assert found is not None
+    assert found.refusal == refusal
+    assert found.code == code
+    assert found.outcome is (Outcome.REFUSAL if refusal.decided else Outcome.NOT_JUDGED)
+
+
+def test_a_refusal_object_is_handed_on_as_it_is() -> None:
+    refusal = Refusal.of("RCE_RISK", "eval")
+
+    found = carried("openai_agents", Node({"refusal": refusal}))
+
+    assert found is not None
+    assert found.refusal is refusal
+
+
+def test_an_object_with_the_fields_of_an_envelope_is_one() -> None:
+    class Carrier:
+        def __init__(self) -> None:
+            self.__dict__.update(envelope())
+
+    found = carried("mcp", Node(Carrier()))
+
+    assert found is not None
+    assert found.refusal == Refusal.of("RCE_RISK", "eval")
+
+
+def test_an_envelope_cannot_talk_a_hard_block_into_a_soft_one() -> None:
+    found = carried("mcp", Node(envelope(refusal_class="SOFT_BLOCK", decision_id="dec_1")))
+
+    assert found is not None
+    assert found.refusal == Refusal.of("RCE_RISK", "eval", decision_id="dec_1")
+
+
+def test_a_code_of_another_organisation_keeps_what_its_envelope_says() -> None:
+    line = "REFUSED: acme.com/KYC_EXPIRED: eval"
+    theirs = envelope("PERMISSION_DENIED", code="acme.com/KYC_EXPIRED", line=line)
+
+    found = carried("mcp", Node(theirs))
+
+    assert found is not None
+    assert found.refusal is not None
+    assert found.refusal.code == "acme.com/KYC_EXPIRED"
+    assert found.refusal.refusal_class == "WORKFLOW_BLOCK"
+
+
+def test_what_contradicts_itself_or_cannot_travel_is_no_envelope() -> None:
+    assert carried("mcp", Node(envelope(line="REFUSED: RCE_RISK: other"))) is None
+    assert carried("mcp", Node(envelope(evidence={"x": object()}))) is None
+    allowing = envelope(
+        refusal_class=None, code="acme.com/FINE", line="REFUSED: acme.com/FINE: eval"
+    )
+    assert carried("mcp", Node(allowing)) is None
+    assert carried("mcp", Node({"schema_version": "refusal.v2", "code": "RCE_RISK"})) is None
+    assert carried("mcp", Node(None), Node(7), Node([])) is None
+
+
+@given(REFUSING, st.text(max_size=80))
+def test_a_line_gives_its_code_behind_any_prefix(code: str, detail: str) -> None:
+    line = Refusal.of(code, detail).line
+
+    found = carried("nemo", Node(f"Guardrail: x, Message: {line}"))
+
+    assert found is not None
+    assert found.code == code
+    assert found.refusal_class is registry_or_core()[code].refusal_class
+
+
+def test_the_first_line_that_refuses_counts_and_a_legacy_phrase_does_not() -> None:
+    allowed = f"REFUSED: {ReasonCode.SUCCESS_MEMORY_SIMILAR_ALLOW}: fine"
+    text = f"{allowed}\nblocked by policy\nREFUSED: RATE_LIMIT: soon\nREFUSED: RCE_RISK: eval"
+
+    found = carried("nemo", Node(text))
+
+    assert found is not None
+    assert (found.code, found.detail) == ("RATE_LIMIT", "soon")
+    assert carried("nemo", Node("blocked by policy")) is None
+    assert carried("nemo", Node("REFUSED: NO_SUCH_CODE: x")) is None
+
+
+def test_a_code_is_found_under_the_usual_names_and_the_strictest_wins() -> None:
+    found = coded("opa", Node({"reason_codes": ["RATE_LIMIT", "RCE_RISK", "unheard of"]}))
+
+    assert found is not None
+    assert (found.code, found.path) == ("RCE_RISK", "reason_codes[1]")
+    assert coded("opa", Node("TOPIC_DENIED")) is not None
+    assert coded("opa", Node({"code": "GUARDRAIL_UNAVAILABLE"})) is not None
+    assert coded("opa", Node({"code": 7, "reason": "because"})) is None
+    assert coded("opa", Node({"code": "SUCCESS_MEMORY_SIMILAR_ALLOW"})) is None
+
+
+def test_a_code_that_says_nothing_was_judged_is_no_refusal() -> None:
+    found = coded("opa", Node({"code": "STORAGE_UNAVAILABLE"}))
+
+    assert found is not None
+    assert found.outcome is Outcome.NOT_JUDGED

@@ -1,0 +1,155 @@
+from enum import Enum, IntEnum
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from demur.providers.node import ABSENT, Node
+
+
+class Reason(str, Enum):  # noqa: UP042 - as SDKs have them
+    SAFETY = "SAFETY"
+
+
+class State(IntEnum):
+    MATCH_FOUND = 2
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+class Slotted:
+    __slots__ = ("kept", "unset")
+
+    def __init__(self) -> None:
+        self.kept = 1
+
+
+class OneSlot:
+    __slots__ = "only"  # noqa: PLC0205 - allowed, and met
+
+    def __init__(self) -> None:
+        self.only = 1
+
+
+class Extra:
+    def __init__(self) -> None:
+        self.declared = "a"
+        self.__pydantic_extra__ = {"added": "b"}
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["__pydantic_extra__"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def method(self) -> str:  # noqa: D102 - see its text
+        return "not a field"
+
+
+class Broken:
+    @property
+    def field(self) -> str:  # noqa: D102 - raises
+        raise RuntimeError
+
+    def __len__(self) -> int:
+        return 3
+
+    def __iter__(self) -> Any:
+        raise RuntimeError
+
+
+class BrokenNames(dict[str, Any]):
+    def __iter__(self) -> Any:
+        raise RuntimeError
+
+
+class Message:
+    """As a protocol buffer: enums are numbers, and the descriptor knows their words."""
+
+    DESCRIPTOR = SimpleNamespace(
+        fields_by_name={
+            "state": SimpleNamespace(
+                enum_type=SimpleNamespace(values_by_number={7: SimpleNamespace(name="REJECTED")})
+            ),
+            "count": SimpleNamespace(enum_type=None),
+        }
+    )
+    state = 7
+    count = 7
+
+
+def test_a_name_is_found_in_either_spelling() -> None:
+    assert Node({"block_reason": "x"})["blockReason"].path == "block_reason"
+    assert Node({"blockReason": "x"})["blockReason"].text == "x"
+
+
+def test_a_path_says_how_a_value_was_reached() -> None:
+    node = Node({"choices": [{"message": {"refusal": "no"}}]})
+    [choice] = node["choices"]
+    assert choice["message"]["refusal"].path == "choices[0].message.refusal"
+    assert repr(choice) == "<Node choices[0]>"
+    assert repr(node) == "<Node .>"
+
+
+def test_what_is_not_there_is_absent_all_the_way_down() -> None:
+    assert not Node({"a": None})["a"]["b"]["c"]
+    assert list(Node("text")) == []
+    assert list(Node({"a": 1})) == []
+    assert list(Node(b"bytes")) == []
+    assert Node([1])["a"] is ABSENT
+
+
+def test_enum_members_read_as_their_word() -> None:
+    assert Node(Reason.SAFETY).text == "SAFETY"
+    assert Node(State.MATCH_FOUND).text == "MATCH_FOUND"
+    assert Node(SimpleNamespace(reason=Reason.SAFETY))["reason"].text == "SAFETY"
+    assert Node(3).text is None
+
+
+def test_protocol_buffers_read_as_words() -> None:
+    node = Node(Message())
+    assert node["state"].text == "REJECTED"
+    assert node["count"].number == 7
+    assert dict(node.fields())["state"].text == "REJECTED"
+
+
+def test_a_wrapped_protocol_buffer_shows_its_fields() -> None:
+    wrapper = SimpleNamespace(_pb=Message(), state=State.MATCH_FOUND)
+    assert [name for name, _ in Node(wrapper).fields()] == ["state"]
+    assert [name for name, _ in Node(SimpleNamespace(_pb=Message())).fields()] == []
+
+
+def test_objects_show_their_fields() -> None:
+    assert [name for name, _ in Node(Slotted()).fields()] == ["kept"]
+    assert [name for name, _ in Node(OneSlot()).fields()] == ["only"]
+    assert [name for name, _ in Node(Extra()).fields()] == ["declared", "added"]
+    assert [name for name, _ in Node(SimpleNamespace(a=1, _b=2)).fields()] == ["a"]
+
+
+def test_named_tuples_have_fields_and_entries() -> None:
+    pair = Pair(1, 2)
+    assert Node(pair)["left"].number == 1
+    assert [name for name, _ in Node(pair).fields()] == ["left", "right"]
+
+
+def test_methods_are_no_fields() -> None:
+    assert not Node(Extra())["method"]
+
+
+def test_broken_objects_read_as_empty() -> None:
+    assert not Node(Broken())["field"]
+    assert list(Node(Broken())) == []
+    assert list(Node(BrokenNames(a=1)).fields()) == []
+
+
+@pytest.mark.parametrize(("raw", "number"), [(1, 1), (1.5, 1.5), (True, None), ("1", None)])
+def test_numbers_are_numbers_alone(raw: Any, number: float | None) -> None:
+    assert Node(raw).number == number
+
+
+def test_only_true_is_true() -> None:
+    assert Node(True).true
+    assert not Node(1).true

@@ -1,0 +1,78 @@
+from typing import Any
+
+import msgspec
+import pytest
+from lookalikes import error
+
+from demur.emit.claude_code import EVENTS, to_claude_code
+from demur.emit.mcp import to_mcp
+from demur.emit.mcp_denial import to_mcp_denial
+from demur.emit.openai import to_openai, to_openai_part
+from demur.emit.problem import to_problem
+from demur.model.refusal import Refusal
+from demur.providers.normalize import normalize
+
+REFUSAL = Refusal.of("RCE_RISK", "eval of a download", evidence={"a": 1}, decision_id="dec_1")
+ENVELOPE: dict[str, Any] = msgspec.to_builtins(REFUSAL)
+PROBLEM = {"type": "urn:demur:code:RCE_RISK", "title": "Remote code execution", "status": 403}
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        REFUSAL,
+        ENVELOPE,
+        msgspec.json.encode(REFUSAL),
+        {"refusal": ENVELOPE},
+        (403, {**PROBLEM, **ENVELOPE}),
+        {**PROBLEM, **ENVELOPE},
+        {"error": {"code": -32010, "message": "no", "data": {"refusal": ENVELOPE}}},
+        error("acme.guard", "Refused", "no", refusal=REFUSAL),
+    ],
+    ids=["object", "mapping", "json", "member", "http", "problem", "json-rpc", "exception"],
+)
+def test_a_refusal_comes_back_as_it_was_made(obj: Any) -> None:
+    assert normalize(obj) == REFUSAL
+
+
+@pytest.mark.parametrize(
+    "emitted",
+    [to_mcp(REFUSAL), to_mcp_denial(REFUSAL, request_id=1), to_problem(REFUSAL)],
+    ids=["mcp", "mcp denial", "problem"],
+)
+def test_what_is_emitted_whole_is_read_whole(emitted: Any) -> None:
+    assert normalize(emitted) == REFUSAL
+
+
+@pytest.mark.parametrize(
+    "emitted",
+    [
+        *(to_claude_code(REFUSAL, event=event) for event in EVENTS),
+        to_claude_code(REFUSAL, halt=True),
+        {"choices": [{"message": to_openai(REFUSAL, words="I won't."), "finish_reason": "stop"}]},
+        {"output": [{"type": "message", "content": [to_openai_part(REFUSAL)]}]},
+    ],
+)
+def test_what_is_emitted_as_a_line_is_read_by_its_code(emitted: Any) -> None:
+    found = normalize(emitted)
+
+    assert found is not None
+    assert (found.code, found.detail) == (REFUSAL.code, REFUSAL.detail)
+
+
+def test_an_exception_that_says_a_refusal_line_is_that_refusal() -> None:
+    found = normalize(error("fastmcp.exceptions", "ToolError", f"tool failed: {REFUSAL.line}"))
+
+    assert found is not None
+    assert (found.code, found.detail) == ("RCE_RISK", "eval of a download")
+    assert found.source is not None
+    assert found.source.path == "message"
+
+
+def test_text_is_a_refusal_only_from_its_start() -> None:
+    found = normalize(REFUSAL.line)
+
+    assert found is not None
+    assert found.code == "RCE_RISK"
+    assert normalize(f"the log said {REFUSAL.line}") is None
+    assert normalize("I looked at the log and found nothing.") is None
