@@ -1,0 +1,96 @@
+"""`demur respond`: a refusal in words, for the person, the agent or the operator."""
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping
+
+from demur.cli.request_files import placed, read_requests
+from demur.codes.default import default_registry
+from demur.codes.names import is_code
+from demur.codes.registry import Registry
+from demur.errors import InputError
+from demur.model.refusal import Refusal
+from demur.respond.audience import Audience
+from demur.respond.case import Source
+from demur.respond.compose import render
+from demur.respond.loading import load_templates
+from demur.respond.locales import FALLBACK
+from demur.respond.sources import source_of
+from demur.respond.views import view
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "refused",
+        metavar="CODE|FILE",
+        help="a reason code, or a record, decision or refusal as JSON; `-` is standard input",
+    )
+    parser.add_argument(
+        "--locale", default=FALLBACK, help="the language, like `de-AT`; the nearest there is"
+    )
+    parser.add_argument(
+        "--audience",
+        choices=[str(audience) for audience in Audience],
+        default=str(Audience.END_USER),
+        help="who reads it",
+    )
+    parser.add_argument("--persona", metavar="NAME", help="what the assistant is called")
+    parser.add_argument(
+        "--slot",
+        action="append",
+        default=[],
+        metavar="NAME=TEXT",
+        help="fill a slot of the template; may be given often",
+    )
+    parser.add_argument(
+        "--templates",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="words of your own, over the built-in ones; may be given often",
+    )
+    parser.add_argument("--json", action="store_true", help="what the audience may see, as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the words."""
+    registry = default_registry()
+    source = _source(args.refused, registry)
+    settings = {
+        "locale": args.locale,
+        "audience": args.audience,
+        "persona": args.persona,
+        "slots": _slots(args.slot),
+        "templates": load_templates(*args.templates, registry=registry),
+        "registry": registry,
+    }
+    if args.json:
+        print(json.dumps(view(source, **settings), indent=2, ensure_ascii=False))
+    else:
+        print(render(source, **settings))
+    return 0
+
+
+def _source(name: str, registry: Registry) -> Source:
+    if is_code(name):
+        return Refusal.of(name, registry=registry)
+    found = read_requests(name)
+    if found.listed or not isinstance(found.requests[0].value, Mapping):
+        help_text = "one decision at a time, as `demur show ID --json` prints it"
+        raise InputError("this is no decision", where=name, help=help_text)
+    [one] = found.requests
+    with placed(one.where):
+        return source_of(one.value)
+
+
+def _slots(pairs: Iterable[str]) -> dict[str, str]:
+    slots: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise InputError(f"`{pair}` fills no slot", help="like --slot tool=search")
+        slots[name] = text
+    return slots

@@ -1,0 +1,183 @@
+"""What is to be put in words: the same few facts, whether of a decision, record or refusal."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from demur.codes.default import registry_or_core
+from demur.codes.entry import Entry
+from demur.codes.line import refusal_line
+from demur.codes.reason_code import ReasonCode
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import (
+    Advice,
+    DecisionOutput,
+    Obligation,
+    RefusalClass,
+    RetryScope,
+    Severity,
+    Surface,
+)
+from demur.errors import InputError, InputTypeError
+from demur.model.decision import Decision
+from demur.model.finding import Finding
+from demur.model.record import DecisionRecord
+from demur.model.refusal import Refusal
+from demur.respond.template import Group
+
+__all__ = ["Case", "Source", "case_of"]
+
+Source: TypeAlias = Decision | DecisionRecord | Refusal
+
+_SEVERITIES = tuple(Severity)
+
+
+class Case(NamedTuple):
+    """One refusal, whatever it came as.
+
+    `codes` runs from the code that speaks for it to the widest one above it. `evidence` is
+    what was seen under that code, and `help` under any code that asks for help lines.
+    `vouched` says that a policy named what is missing, not evidence that anybody may send.
+    """
+
+    codes: tuple[str, ...]
+    group: Group
+    next_step: Advice
+    retry_scope: RetryScope | None
+    line: str
+    evidence: Mapping[str, Any] = {}
+    help: tuple[Any, ...] = ()
+    missing: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    vouched: bool = False
+    allowed: bool = False
+    crisis: bool = False
+    needs_help: bool = False
+    held_answer: bool = False
+
+    @property
+    def code(self) -> str:
+        """The code that speaks for the refusal."""
+        return self.codes[0]
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether nothing lifts it."""
+        return self.group.refusal_class is RefusalClass.HARD_BLOCK
+
+
+def case_of(source: Source, registry: Registry | None = None) -> Case:
+    """Return the facts of a refusal that words are made from.
+
+    Raises:
+        InputError: Nothing was refused.
+        InputTypeError: It is neither a decision, nor a record, nor a refusal.
+    """
+    known = registry_or_core() if registry is None else registry
+    if isinstance(source, Refusal):
+        return _of_refusal(source, known)
+    if isinstance(source, Decision):
+        return _of_decision(source, known, ())
+    if isinstance(source, DecisionRecord):
+        return _of_decision(source, known, _findings(source))
+    raise InputTypeError.expected("what was refused", "a decision, a record or a refusal", source)
+
+
+def _nothing(what: str) -> InputError:
+    return InputError(f"nothing was refused: {what}", help="there is nothing to put in words")
+
+
+def _of_refusal(refusal: Refusal, known: Registry) -> Case:
+    if refusal.refusal_class is None or refusal.advice is None:
+        raise _nothing(f"`{refusal.code}` speaks for an action")
+    parents = () if refusal.parent is None else _upwards(refusal.parent, known)
+    entry = known.get(refusal.code)
+    duties = () if entry is None else entry.obligations
+    advice = refusal.advice
+    if advice is Advice.ACCEPT_CONSTRAINTS:
+        # A refusal offers no constraints that could be accepted.
+        advice = Advice.CHANGE_REQUEST
+    return Case(
+        codes=(refusal.code, *parents),
+        group=Group(refusal.refusal_class, refusal.decided),
+        next_step=advice,
+        retry_scope=refusal.retry_scope,
+        line=refusal.line,
+        evidence=refusal.evidence,
+        help=tuple(_listed(refusal.evidence, "resources")),
+        missing=tuple(one for one in _listed(refusal.evidence, "missing") if isinstance(one, str)),
+        crisis=ReasonCode.CRISIS_ESCALATION in {refusal.code, *parents},
+        needs_help=Obligation.CRISIS_RESOURCES in duties,
+        held_answer=refusal.surface is Surface.OUTPUT,
+    )
+
+
+def _of_decision(
+    decision: Decision | DecisionRecord, known: Registry, findings: tuple[Finding, ...]
+) -> Case:
+    if decision.refusal_class is None or decision.next_step is None:
+        raise _nothing(f"the decision is {decision.decision_output}")
+    code = _leading(decision.reason_codes, known, decision.refusal_class)
+    entry = known.get(code)
+    own = [found for found in findings if found.code == code]
+    duties = set(decision.obligations)
+    codes = {*decision.reason_codes, *decision.resolved_codes}
+    return Case(
+        codes=_upwards(code, known),
+        group=Group(decision.refusal_class, entry is None or entry.decided),
+        next_step=decision.next_step,
+        retry_scope=None if entry is None else entry.retry_scope,
+        line=refusal_line(code, ""),
+        evidence={k: v for found in reversed(own) for k, v in found.evidence.items()},
+        help=tuple(_help(findings, code)),
+        missing=decision.missing,
+        constraints=decision.constraints,
+        vouched=True,
+        allowed=decision.decision_output is DecisionOutput.ALLOW_CONSTRAINED,
+        crisis=ReasonCode.CRISIS_ESCALATION in codes,
+        needs_help=Obligation.CRISIS_RESOURCES in duties,
+        held_answer=bool(own) and all(found.surface is Surface.OUTPUT for found in own),
+    )
+
+
+def _findings(record: DecisionRecord) -> tuple[Finding, ...]:
+    """Return what guards saw; words can be found without it, so an unreadable part is none."""
+    try:
+        personal = record.personal
+    except InputError:
+        return ()
+    return () if personal is None else personal.findings
+
+
+def _leading(codes: Iterable[str], known: Registry, strictest: RefusalClass) -> str:
+    """Return the code that speaks for a decision: strictest, then most severe, then by name."""
+    entries = [(code, known.get(code)) for code in codes]
+    ranked = [(_rank(entry), code) for code, entry in entries if entry is not None]
+    first = min((pair for pair in ranked if pair[0][0] == -strictest.strictness), default=None)
+    if first is not None:
+        return first[1]
+    # The class comes from a code that is unknown here.
+    return min(code for code, entry in entries if entry is None)
+
+
+def _rank(entry: Entry) -> tuple[int, int]:
+    strictness = 0 if entry.refusal_class is None else entry.refusal_class.strictness
+    return (-strictness, -_SEVERITIES.index(entry.severity))
+
+
+def _upwards(code: str, known: Registry) -> tuple[str, ...]:
+    """Return a code and its parents, as far as they are known."""
+    found = [code]
+    while (entry := known.get(found[-1])) is not None and entry.parent is not None:
+        found.append(entry.parent)
+    return tuple(found)
+
+
+def _listed(evidence: Mapping[str, Any], key: str) -> Iterator[Any]:
+    value = evidence.get(key, ())
+    yield from value if isinstance(value, list | tuple) else ()
+
+
+def _help(findings: Iterable[Finding], code: str) -> Iterator[Any]:
+    for found in findings:
+        if found.code in {code, ReasonCode.CRISIS_ESCALATION}:
+            yield from _listed(found.evidence, "resources")

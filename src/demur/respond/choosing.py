@@ -1,0 +1,26 @@
+"""Which template speaks for a refusal."""
+
+from demur.respond.case import Case
+from demur.respond.template import CONSTRAINED, CRISIS, GENERAL, UNJUDGED, Book, Template
+
+__all__ = ["choose"]
+
+
+def choose(book: Book, case: Case) -> Template:
+    """Return the template for a case: its code's, its parent's, or that of its class.
+
+    Words written for another class are passed over, however near their code is: what can
+    be lifted is spoken of differently from what cannot.
+    """
+    if case.crisis:
+        return book.templates[CRISIS]
+    if case.allowed:
+        return book.templates[CONSTRAINED]
+    found = (book.serving(code) for code in case.codes)
+    own = next((one for one in found if one is not None and one.group == case.group), None)
+    if own is None:
+        general = GENERAL[case.group.refusal_class] if case.group.decided else UNJUDGED
+        own = book.templates[general]
+    if case.needs_help and not own.resources:
+        return book.templates[CRISIS]
+    return own

@@ -1,0 +1,65 @@
+"""Compose a graceful refusal from a decision, a record or a refusal. No model is needed."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from demur.codes.registry import Registry
+from demur.errors import InputError
+from demur.respond.audience import Audience, audience_of
+from demur.respond.case import Source, case_of
+from demur.respond.graceful import GracefulRefusal
+from demur.respond.loading import builtin_templates
+from demur.respond.locales import FALLBACK
+from demur.respond.polish import Check, Reword, polished
+from demur.respond.template import Templates
+from demur.respond.views import audience_text
+from demur.respond.words import put_in_words
+
+__all__ = ["compose", "render"]
+
+
+def compose(
+    source: Source,
+    *,
+    locale: str | None = FALLBACK,
+    audience: str = Audience.END_USER,
+    templates: Templates | None = None,
+    persona: str | None = None,
+    slots: Mapping[str, object] | None = None,
+    resources: Iterable[Any] = (),
+    polish: Reword | None = None,
+    check: Check | None = None,
+    registry: Registry | None = None,
+) -> GracefulRefusal:
+    """Return the refusal in words, with a way on; the same source always gives the same words.
+
+    `locale` is negotiated: `de-AT` reads `de`, and what nobody wrote words for reads `en`.
+    `slots` fill gaps of the template; what is no plain phrase is left out. `resources` are
+    the help lines for somebody in need, before those in evidence and those of the locale.
+    `polish` may reword the text; its words stand only if they keep all facts and `check`
+    finds nothing in them, and `GracefulRefusal.polish` says what became of them.
+
+    Raises:
+        InputError: Nothing was refused, there is no such audience or slot, or `polish` comes
+            without a `check`.
+        InputTypeError: `source` is neither a decision, nor a record, nor a refusal.
+    """
+    reader = audience_of(audience)
+    if polish is not None and check is None:
+        help_text = "pass a function of text and source that returns problems, such as a linter"
+        raise InputError("words are only reworded under a `check`", help=help_text)
+    case = case_of(source, registry)
+    book = (builtin_templates() if templates is None else templates).book(locale)
+    given = {**(slots or {}), **({} if persona is None else {"persona": persona})}
+    words = put_in_words(case, book, slots=given, resources=resources)
+    if polish is not None and check is not None:
+        words = polished(words, case, source, polish, check)
+    text = audience_text(source, case, words, reader)
+    return msgspec.structs.replace(words, text=text, audience=reader)
+
+
+def render(source: Source, **settings: Any) -> str:
+    """Return the text of the refusal for its audience; settings as `compose`."""
+    return compose(source, **settings).text

@@ -1,0 +1,138 @@
+"""Load the words of a locale: every problem at once, each with its place and help.
+
+Built-in words and a user's own pass the same checks. A user's file lies over the built-in
+book of its locale and may hold as little as one template; a new locale must be able to
+answer every code, so it brings all general templates and phrases.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from demur.codes.default import default_registry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice
+from demur.errors import ManyProblemsError, Problem
+from demur.respond.locales import wider
+from demur.respond.sheet import Reader
+from demur.respond.template import CONSTRAINED, CRISIS, GENERAL, PHRASES, UNJUDGED, Book, Templates
+from demur.source import SourceError, read_source, read_text
+
+__all__ = ["TemplateError", "builtin_templates", "load_templates", "parse_templates"]
+
+BUILTIN_LOCALES = ("en", "de", "es", "fr", "ja")
+_NEEDED = (*GENERAL.values(), UNJUDGED, CONSTRAINED, CRISIS)
+
+
+class TemplateError(ManyProblemsError):
+    """A template file that cannot be used."""
+
+
+class _Shipped(Mapping[str, Book]):
+    """The built-in books, each read when it is first opened: most programs speak one language."""
+
+    def __getitem__(self, locale: str) -> Book:
+        if locale not in BUILTIN_LOCALES:
+            raise KeyError(locale)
+        return _shipped(locale)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(BUILTIN_LOCALES)
+
+    def __len__(self) -> int:
+        return len(BUILTIN_LOCALES)
+
+
+class _Over(Mapping[str, Book]):
+    """Books that lie over others, none of which is opened for that."""
+
+    def __init__(self, own: Mapping[str, Book], beneath: Mapping[str, Book]) -> None:
+        self._own = own
+        self._beneath = beneath
+
+    def __getitem__(self, locale: str) -> Book:
+        return self._own[locale] if locale in self._own else self._beneath[locale]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._beneath, *self._own)))
+
+    def __len__(self) -> int:
+        return len({*self._beneath, *self._own})
+
+
+@cache
+def _shipped(locale: str) -> Book:
+    name = f"{locale}.yaml"
+    text = (files("demur.respond") / "templates" / name).read_text(encoding="utf-8")
+    return parse_templates(text, name, base=Templates({}), registry=_core()).books[locale]
+
+
+@cache
+def _core() -> Registry:
+    return Registry.load()
+
+
+def builtin_templates() -> Templates:
+    """Return the words that demur ships."""
+    return Templates(_Shipped())
+
+
+def load_templates(
+    *paths: Path | str, base: Templates | None = None, registry: Registry | None = None
+) -> Templates:
+    """Return the words in the files at `paths`, over those in `base` or the built-in ones.
+
+    Raises:
+        TemplateError: A file cannot be read or used; carries every problem.
+    """
+    found = builtin_templates() if base is None else base
+    for path in paths:
+        try:
+            text = read_text(path, "templates")
+        except SourceError as error:
+            raise TemplateError.of(error.problems) from error
+        found = parse_templates(text, str(path), base=found, registry=registry)
+    return found
+
+
+def parse_templates(
+    text: str,
+    name: str = "templates",
+    *,
+    base: Templates | None = None,
+    registry: Registry | None = None,
+) -> Templates:
+    """Return the words written in `text`, called `name` in errors, over those in `base`.
+
+    Raises:
+        TemplateError: They cannot be used; carries every problem.
+    """
+    known = builtin_templates() if base is None else base
+    try:
+        source = read_source(name, text)
+    except SourceError as error:
+        raise TemplateError.of(error.problems) from error
+    reader = Reader(default_registry() if registry is None else registry)
+    locale = reader.locale(source)
+    beneath = next((known.books[one] for one in wider(locale) if one in known.books), None)
+    book = reader.book(source, locale, beneath)
+    whole = book if beneath is None else book.over(beneath)
+    problems = reader.problems or list(_gaps(whole, source.where))
+    if problems:
+        raise TemplateError.of(problems)
+    return Templates(_Over({locale: whole}, known.books))
+
+
+def _gaps(book: Book, where: str) -> Iterator[Problem]:
+    """Yield what a locale lacks to answer every code."""
+    lacking = {
+        "templates": [name for name in _NEEDED if name not in book.templates],
+        "phrases": [name for name in PHRASES if name not in book.phrases],
+        "advice": [str(advice) for advice in Advice if advice not in book.advice],
+        "resources": [] if book.resources else ["at least one place that helps"],
+    }
+    for key, names in lacking.items():
+        if names:
+            problem = f"`{key}` of a new locale lack {', '.join(names)}"
+            yield Problem(where, problem, "every code must have words; `en` shows them all")

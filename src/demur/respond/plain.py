@@ -1,0 +1,83 @@
+"""Text from elsewhere, made fit to stand inside a sentence for people.
+
+Evidence and slots may hold anything that somebody sent. What is not plain words is left
+out rather than repaired: a sentence with its usual words beats one with a stranger's link.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+
+__all__ = ["file_path", "line", "name", "spoken", "words"]
+
+LONGEST_WORDS = 80
+LONGEST_NAME = 60
+LONGEST_PATH = 120
+LONGEST_LINE = 160
+
+_JOINTS = frozenset(" ,'-&/()%+\N{RIGHT SINGLE QUOTATION MARK}\N{EN DASH}")
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _-]*[A-Za-z0-9])?\Z")
+_PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?/[\w./@+ -]*\Z")
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*\Z")
+# What Markdown, HTML and templates give a meaning to.
+_ACTIVE = str.maketrans(dict.fromkeys("[]<>*`#|\\{}~_", " "))
+# A dot inside a word is what makes chat programs take it for an address.
+_ADDRESS_DOT = re.compile(r"(?<=\w)\.(?=\w*[^\W\d])|:(?=//)|(?<=\w)@(?=\w)")
+_MARKS = 3
+
+
+def words(value: object, longest: int = LONGEST_WORDS) -> str | None:
+    """Return a phrase in any script that cannot end the sentence it stands in, or None."""
+    if not isinstance(value, str) or len(value) > longest * 2:
+        return None
+    text = " ".join(unicodedata.normalize("NFC", value).split())
+    if not 0 < len(text) <= longest or not text[0].isalnum() or "//" in text:
+        return None
+    return text if all(map(_is_plain, text)) and not _is_piled(text) else None
+
+
+def _is_plain(character: str) -> bool:
+    return character in _JOINTS or unicodedata.category(character)[0] in "LMN"
+
+
+def _is_piled(text: str) -> bool:
+    """Return whether so many marks stand on one letter that they hide the lines around it."""
+    marks = "".join("x" if unicodedata.category(c)[0] == "M" else " " for c in text)
+    return "x" * (_MARKS + 1) in marks
+
+
+def name(value: object) -> str | None:
+    """Return the name of a tool or the like, or None if it holds anything but its letters."""
+    fits = isinstance(value, str) and len(value) <= LONGEST_NAME and _NAME.match(value)
+    return str(value) if fits else None
+
+
+def file_path(value: object) -> str | None:
+    """Return a path that begins like one, or None: what does not could be an address."""
+    if not isinstance(value, str) or len(value) > LONGEST_PATH or not value.isprintable():
+        return None
+    fits = _PATH.match(value) and "//" not in value and "www." not in value.casefold()
+    return value if fits else None
+
+
+def line(value: object, longest: int = LONGEST_LINE) -> str:
+    """Return whatever is given as one line without markup or addresses; it may be empty."""
+    # The end is cut first: nobody is made to wait for a megabyte that is not shown.
+    text = "".join(c if c.isprintable() else " " for c in str(value)[: longest * 4])
+    text = " ".join(_ADDRESS_DOT.sub(" ", text.translate(_ACTIVE)).split()).lstrip("-+=>. ")
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def spoken(value: object, known: Mapping[str, str], *, vouched: bool) -> str:
+    """Return how people call a field or a condition: `evidence.ticket_id` is a ticket id.
+
+    What somebody vouches for, such as a policy's own words, may be any line. Other text must
+    be plain words, or nothing is returned.
+    """
+    text = str(value).strip()
+    if text in known:
+        return known[text]
+    if len(text) <= LONGEST_LINE and _FIELD.match(text):
+        last = text.rpartition(".")[2]
+        return known.get(last, " ".join(last.split("_")).strip())
+    return line(text) if vouched else words(text) or ""

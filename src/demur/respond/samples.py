@@ -1,0 +1,92 @@
+"""Every template said out loud, so that words can be read over or held to checks."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import (
+    Advice,
+    DecisionOutput,
+    RefusalClass,
+    RetryScope,
+    Severity,
+    Verdict,
+)
+from demur.model.decision import Decision
+from demur.model.refusal import Refusal
+from demur.respond.case import Source
+from demur.respond.compose import compose
+from demur.respond.graceful import GracefulRefusal
+from demur.respond.loading import builtin_templates
+from demur.respond.template import CONSTRAINED, CRISIS, GENERAL, UNJUDGED, Template, Templates
+
+__all__ = ["Sample", "samples"]
+
+_WAY_ON = {
+    RefusalClass.HARD_BLOCK: Advice.DO_NOT_RETRY,
+    RefusalClass.WORKFLOW_BLOCK: Advice.REQUEST_APPROVAL,
+    RefusalClass.SOFT_BLOCK: Advice.CHANGE_REQUEST,
+}
+_CLASS_OF: Mapping[str, RefusalClass] = {
+    UNJUDGED: RefusalClass.WORKFLOW_BLOCK,
+    **{template: refusal_class for refusal_class, template in GENERAL.items()},
+}
+
+
+class Sample(NamedTuple):
+    """What was refused, and the words for it."""
+
+    source: Source
+    refusal: GracefulRefusal
+
+
+def samples(
+    templates: Templates | None = None, registry: Registry | None = None
+) -> Iterator[Sample]:
+    """Yield each template of each locale in words, with nothing known but its code."""
+    known = builtin_templates() if templates is None else templates
+    codes = Registry.load() if registry is None else registry
+    for locale, book in known.books.items():
+        for template in book.templates.values():
+            for source in _sources(template, codes):
+                words = compose(source, locale=locale, templates=known, registry=codes)
+                yield Sample(source, words)
+
+
+def _sources(template: Template, registry: Registry) -> Iterator[Source]:
+    if template.id in _CLASS_OF:
+        yield _unknown(_CLASS_OF[template.id], decided=template.id != UNJUDGED)
+    elif template.id == CONSTRAINED:
+        yield _constrained()
+    elif template.id == CRISIS:
+        yield Refusal.of("CRISIS_ESCALATION", registry=registry)
+    for code in template.codes:
+        if template.id != CRISIS:
+            yield Refusal.of(code, registry=registry)
+
+
+def _unknown(refusal_class: RefusalClass, *, decided: bool) -> Refusal:
+    """Return a refusal by a code that nobody wrote words for."""
+    return Refusal(
+        code="x-local/SAMPLE",
+        refusal_class=refusal_class,
+        advice=_WAY_ON[refusal_class] if decided else Advice.RETRY_LATER,
+        retry_scope=RetryScope.CALL,
+        severity=Severity.MEDIUM,
+        decided=decided,
+        registry="x-local",
+    )
+
+
+def _constrained() -> Decision:
+    return Decision(
+        verdict=Verdict.ALLOW,
+        reason_codes=("RISK_REDUCIBLE",),
+        refusal_class=RefusalClass.SOFT_BLOCK,
+        decision_output=DecisionOutput.ALLOW_CONSTRAINED,
+        constraints=("dry_run",),
+        reason="It is too risky in this form.",
+        what_can_be_done_now="Proceed within the constraints.",
+        how_to_proceed="Keep to them.",
+        next_step=Advice.ACCEPT_CONSTRAINTS,
+    )

@@ -1,0 +1,79 @@
+"""Fill the gaps of a template. A gap is never shown: what cannot fill it is left out."""
+
+import math
+from collections.abc import Iterator, Mapping
+from string import Formatter
+from typing import Any
+
+from demur.respond.plain import file_path, name, words
+from demur.respond.template import Slot, SlotKind
+
+__all__ = ["fill_slot", "filled", "slot_names"]
+
+_MINUTE = 60
+_HOUR = 3600
+# Up to one and a half of the next unit, the smaller one is the clearer answer.
+_SHORT = 1.5
+_LONGEST_WAIT = 30 * 24 * _HOUR
+
+
+def slot_names(text: str) -> Iterator[str]:
+    """Yield the slots in a text.
+
+    Raises:
+        ValueError: A brace is open, or a slot is more than a name.
+    """
+    for _, slot, form, conversion in Formatter().parse(text):
+        if slot is not None:
+            if not slot.isidentifier() or form or conversion:
+                message = f"`{{{slot}}}` is no slot"
+                raise ValueError(message)
+            yield slot
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return the text with its slots filled."""
+    return text.format_map(values)
+
+
+def fill_slot(
+    slot: Slot,
+    given: object,
+    evidence: Mapping[str, Any],
+    phrases: Mapping[str, str],
+) -> str | None:
+    """Return what stands in the slot, or None if nothing usable was given or seen."""
+    seen = None if slot.evidence is None else evidence.get(slot.evidence)
+    candidates = (_fit(slot.kind, value, phrases) for value in (given, seen))
+    return next((text for text in candidates if text is not None), None)
+
+
+def _fit(kind: SlotKind, value: object, phrases: Mapping[str, str]) -> str | None:
+    if kind is SlotKind.DURATION:
+        return _duration(value, phrases)
+    if kind is SlotKind.PATH:
+        return file_path(value)
+    return name(value) if kind is SlotKind.NAME else words(value)
+
+
+def _duration(value: object, phrases: Mapping[str, str]) -> str | None:
+    if isinstance(value, str):
+        value = _number(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    # Written so that NaN, which compares with nothing, is out as well.
+    if not 0 < value <= _LONGEST_WAIT:
+        return None
+    unit, size = "second", 1
+    for longer, length in (("minute", _MINUTE), ("hour", _HOUR)):
+        if value > length * _SHORT:
+            unit, size = longer, length
+    count = math.ceil(value / size)
+    return phrases[unit if count == 1 else f"{unit}s"].replace("{n}", str(count))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

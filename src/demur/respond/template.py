@@ -1,0 +1,161 @@
+"""The words of one language as data: templates, their slots and branches, and common phrases."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from demur.codes.vocabulary import Advice, RefusalClass
+from demur.respond.locales import negotiate
+
+__all__ = [
+    "CONDITIONS",
+    "CONSTRAINED",
+    "CRISIS",
+    "GENERAL",
+    "PHRASES",
+    "UNJUDGED",
+    "Book",
+    "Branch",
+    "Group",
+    "Slot",
+    "SlotKind",
+    "Template",
+    "Templates",
+    "Wording",
+]
+
+CRISIS = "crisis"
+UNJUDGED = "could_not_judge"
+CONSTRAINED = "within_limits"
+# The words for a class where no code has words of its own.
+GENERAL: Mapping[RefusalClass, str] = {
+    RefusalClass.HARD_BLOCK: "general_hard",
+    RefusalClass.WORKFLOW_BLOCK: "general_workflow",
+    RefusalClass.SOFT_BLOCK: "general_soft",
+}
+# What each phrase must hold, so that nothing is lost between the parts.
+PHRASES: Mapping[str, tuple[str, ...]] = {
+    "because": ("boundary", "reason"),
+    "offer": ("list",),
+    "comma": (),
+    "or": (),
+    "gap": (),
+    "stop": (),
+    "missing": (),
+    "constraints": (),
+    "resources": (),
+    "unnamed": (),
+    "second": ("n",),
+    "seconds": ("n",),
+    "minute": ("n",),
+    "minutes": ("n",),
+    "hour": ("n",),
+    "hours": ("n",),
+}
+# Facts that a branch can wait for besides slots.
+CONDITIONS = ("missing", "constraints", "held_answer")
+
+
+class SlotKind(StrEnum):
+    """What may fill a slot: a phrase, a name, a path of a file, or seconds to wait."""
+
+    WORDS = "words"
+    NAME = "name"
+    PATH = "path"
+    DURATION = "duration"
+
+
+class Slot(NamedTuple):
+    """A gap in a text: filled by the caller, else from evidence, else with usual words."""
+
+    kind: SlotKind
+    evidence: str | None = None
+    otherwise: str | None = None
+
+
+class Wording(NamedTuple):
+    """The texts of a template, or those that a branch puts in their place."""
+
+    acknowledgment: str | None = None
+    boundary: str | None = None
+    reason: str | None = None
+    alternatives: tuple[str, ...] = ()
+    engagement: str | None = None
+    how_to_proceed: str | None = None
+
+
+class Branch(NamedTuple):
+    """Other words once everything it waits for is known."""
+
+    when: tuple[str, ...]
+    wording: Wording
+
+
+class Group(NamedTuple):
+    """What codes must share to share words: whether it can be lifted, and was judged at all."""
+
+    refusal_class: RefusalClass
+    decided: bool
+
+
+class Template(NamedTuple):
+    """The words for some codes of one group; general ones serve whatever has no others."""
+
+    id: str
+    wording: Wording
+    codes: tuple[str, ...] = ()
+    group: Group | None = None
+    slots: Mapping[str, Slot] = {}
+    branches: tuple[Branch, ...] = ()
+    resources: bool = False
+    where: str = ""
+
+
+class Book(NamedTuple):
+    """Everything that can be said in one locale."""
+
+    locale: str
+    phrases: Mapping[str, str]
+    names: Mapping[str, str]
+    advice: Mapping[Advice, str]
+    resources: tuple[str, ...]
+    slots: Mapping[str, Slot]
+    branches: tuple[Branch, ...]
+    templates: Mapping[str, Template]
+
+    def over(self, base: "Book") -> "Book":
+        """Return this book with what it leaves out filled in from `base`."""
+        return Book(
+            locale=self.locale,
+            phrases={**base.phrases, **self.phrases},
+            names={**base.names, **self.names},
+            advice={**base.advice, **self.advice},
+            resources=self.resources or base.resources,
+            slots={**base.slots, **self.slots},
+            branches=(*self.branches, *base.branches),
+            templates={**base.templates, **self.templates},
+        )
+
+    def serving(self, code: str) -> Template | None:
+        """Return the template that lists `code`; of several, the one that was added last."""
+        found = [one for one in self.templates.values() if code in one.codes]
+        return found[-1] if found else None
+
+    def knows_slot(self, name: str) -> bool:
+        """Return whether any text of the locale has a slot of this name."""
+        return name in self.slots or any(name in one.slots for one in self.templates.values())
+
+
+class Templates(NamedTuple):
+    """The books of all locales."""
+
+    books: Mapping[str, Book]
+
+    @property
+    def locales(self) -> tuple[str, ...]:
+        """The locales there are words in."""
+        return tuple(self.books)
+
+    def book(self, locale: str | None) -> Book:
+        """Return the book for a locale: the nearest wider one, or the English one."""
+        return self.books[negotiate(locale, self.books)]

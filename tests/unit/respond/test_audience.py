@@ -1,0 +1,19 @@
+import pytest
+
+from demur.errors import InputError
+from demur.respond.audience import Audience, audience_of
+
+
+def test_an_audience_goes_by_its_name() -> None:
+    assert audience_of("agent") is Audience.AGENT
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("end-user", "did you mean `end_user`?"), ("cat", "one of end_user, agent")]
+)
+def test_an_unknown_audience_is_told(name: str, hint: str) -> None:
+    with pytest.raises(InputError, match="unknown audience") as caught:
+        audience_of(name)
+
+    assert caught.value.help is not None
+    assert caught.value.help.startswith(hint)

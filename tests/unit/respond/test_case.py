@@ -1,0 +1,132 @@
+from typing import Any, cast
+
+import msgspec
+import pytest
+from gates import finding, opened, refund
+
+from demur.classification.conclude import conclude
+from demur.codes.vocabulary import (
+    Advice,
+    DecisionOutput,
+    RefusalClass,
+    RetryScope,
+    Severity,
+    Surface,
+    Verdict,
+)
+from demur.errors import InputError, InputTypeError
+from demur.model.decision import Decision
+from demur.model.record import DecisionRecord
+from demur.model.refusal import Refusal
+from demur.respond.case import case_of
+from demur.respond.template import Group
+
+
+def record(*codes: str, **more: Any) -> DecisionRecord:
+    with opened() as gate:
+        return gate.decide(refund(), findings=[finding(code, **more) for code in codes])
+
+
+def test_a_refusal_brings_its_own_facts() -> None:
+    case = case_of(
+        Refusal.of(
+            "SKILL_INJECTION",
+            "x",
+            evidence={"skill": "notes", "missing": ["a", 7]},
+            surface=Surface.OUTPUT,
+        )
+    )
+
+    assert case.codes == ("SKILL_INJECTION", "CONTEXT_INJECTION", "POLICY_VIOLATION")
+    assert case.group == Group(RefusalClass.HARD_BLOCK, decided=True)
+    assert case.next_step is Advice.DO_NOT_RETRY
+    assert case.line == "REFUSED: SKILL_INJECTION: x"
+    assert case.missing == ("a",)
+    assert case.is_hard
+    assert case.held_answer
+    assert not case.vouched
+
+
+def test_a_refusal_that_offers_no_limits_asks_for_another_request() -> None:
+    assert case_of(Refusal.of("DESTRUCTIVE_ACTION")).next_step is Advice.CHANGE_REQUEST
+
+
+def test_an_unknown_code_is_taken_at_its_word() -> None:
+    unknown = Refusal(
+        code="acme.example/X",
+        refusal_class=RefusalClass.SOFT_BLOCK,
+        advice=Advice.CHANGE_REQUEST,
+        retry_scope=RetryScope.CALL,
+        severity=Severity.LOW,
+        decided=True,
+        registry="acme",
+        parent="CONTENT_FRAUD",
+    )
+
+    assert case_of(unknown).codes == (
+        "acme.example/X",
+        "CONTENT_FRAUD",
+        "CONTENT_CRIME",
+        "CONTENT_OTHER",
+    )
+
+
+def test_the_strictest_and_most_severe_code_speaks_for_a_decision() -> None:
+    decided = conclude(Verdict.DENY, ["RATE_LIMIT", "CONTENT_CSAE", "PROVIDER_TERMS"])
+
+    assert case_of(decided).code == "CONTENT_CSAE"
+    assert case_of(decided).vouched
+
+
+def test_a_record_brings_the_evidence_of_its_own_code() -> None:
+    found = record("RCE_RISK", evidence={"command": "curl"}, surface=Surface.OUTPUT)
+    case = case_of(found)
+
+    assert case.code == "RCE_RISK"
+    assert case.evidence == {"command": "curl"}
+    assert case.held_answer
+
+
+def test_help_lines_come_from_the_finding_that_asks_for_them() -> None:
+    found = record(
+        "CRISIS_ESCALATION", "RCE_RISK", "RATE_LIMIT", evidence={"resources": ["call 988"]}
+    )
+    case = case_of(found)
+
+    assert case.code == "RCE_RISK"
+    assert case.crisis
+    assert case.needs_help
+    assert "call 988" in case.help
+
+
+def test_a_sealed_part_that_cannot_be_read_or_was_erased_is_no_obstacle() -> None:
+    found = record("RCE_RISK", evidence={"command": "curl"})
+    for sealed in (b"?", None):
+        assert case_of(msgspec.structs.replace(found, sealed=sealed)).evidence == {}
+
+
+def test_a_decision_by_a_code_unknown_here_is_still_told() -> None:
+    decided = Decision(
+        verdict=Verdict.DENY,
+        reason_codes=("RATE_LIMIT", "acme.example/X"),
+        refusal_class=RefusalClass.HARD_BLOCK,
+        decision_output=DecisionOutput.REFUSE_WITH_PATH,
+        reason="why",
+        what_can_be_done_now="now",
+        how_to_proceed="how",
+        next_step=Advice.DO_NOT_RETRY,
+    )
+    case = case_of(decided)
+
+    assert case.codes == ("acme.example/X",)
+    assert case.group == Group(RefusalClass.HARD_BLOCK, decided=True)
+    assert case.retry_scope is None
+
+
+def test_where_nothing_was_refused_there_is_nothing_to_say() -> None:
+    with pytest.raises(InputError, match="nothing was refused: the decision is ALLOW_EXECUTE"):
+        case_of(conclude(Verdict.ALLOW, []))
+    with pytest.raises(InputError, match="speaks for an action"):
+        case_of(Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW"))
+    with pytest.raises(InputTypeError, match="not `str`"):
+        case_of(cast("Any", "RCE_RISK"))

@@ -1,0 +1,72 @@
+"""What demur composes is what demur would call graceful: every code, locale and branch."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from demur.classification.conclude import conclude
+from demur.codes.entry import Entry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import RefusalClass, Surface, Verdict
+from demur.model.decision import Decision
+from demur.model.refusal import Refusal
+from demur.respond.compose import compose
+from demur.respond.lint import lint_refusal
+from demur.respond.lint_report import RefusalVerdict
+from demur.respond.loading import builtin_templates
+
+REFUSING = [entry for entry in Registry.load() if entry.refusal_class is not None]
+LOCALES = builtin_templates().locales
+# What a caller may fill in, to reach each branch that waits for it: concern, alternative, goal.
+FILLED = {
+    "en": ("the noise at night", "draft a letter", "sleep well"),
+    "de": ("den Lärm in der Nacht", "einen Brief entwerfen", "gut zu schlafen"),
+    "es": ("el ruido de la noche", "redactar una carta", "dormir bien"),
+    "fr": ("le bruit de la nuit", "rédiger une lettre", "bien dormir"),
+    "ja": ("夜の騒音", "手紙の下書き", "よく眠る"),
+}
+
+
+def slots(locale: str) -> list[Mapping[str, object]]:
+    """Return what to fill in, one set for each branch that the locale has."""
+    concern, alternative, goal = FILLED[locale]
+    book = builtin_templates().book(locale)
+    sets: list[Mapping[str, object]] = [
+        {"persona": "Ada"},
+        {"concern": concern},
+        {"alternative": alternative},
+        {"goal": goal, "alternative": alternative},
+    ]
+    return [given for given in sets if all(book.knows_slot(name) for name in given)]
+
+
+def sources(entry: Entry) -> Iterator[Decision | Refusal]:
+    """Yield a refusal under this code in each form that changes its words."""
+    yield Refusal.of(entry.code, "what was asked")
+    yield Refusal.of(entry.code, surface=Surface.OUTPUT)
+    yield conclude(Verdict.DENY, [entry.code])
+    if entry.refusal_class is RefusalClass.WORKFLOW_BLOCK:
+        yield conclude(Verdict.ESCALATE, [entry.code], missing=["order_id", "approval", "target"])
+    if entry.refusal_class is RefusalClass.SOFT_BLOCK:
+        yield conclude(Verdict.ESCALATE, [entry.code], constraints=["read_only", "dry_run"])
+
+
+def wordings(entry: Entry, locale: str) -> Iterator[tuple[str, Decision | Refusal]]:
+    """Yield each text that can come out for a code, with what it was composed from."""
+    for source in sources(entry):
+        yield compose(source, locale=locale).text, source
+    for given in slots(locale):
+        refusal = Refusal.of(entry.code)
+        yield compose(refusal, locale=locale, slots=given).text, refusal
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+@pytest.mark.parametrize("entry", REFUSING, ids=lambda entry: entry.code)
+def test_every_template_in_every_locale_is_graceful(entry: Entry, locale: str) -> None:
+    for text, source in wordings(entry, locale):
+        report = lint_refusal(text, source)
+
+        assert (report.verdict, report.locale) == (RefusalVerdict.GRACEFUL, locale), (
+            text,
+            report.problems,
+        )
