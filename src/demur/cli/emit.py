@@ -1,0 +1,150 @@
+"""`demur emit FORM`: a refusal in the form that another system reads."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+import msgspec
+
+from demur.cli.moments import moment
+from demur.cli.options import add_registry
+from demur.codes.default import default_registry
+from demur.codes.registry import Registry
+from demur.emit.claude_code import EVENTS
+from demur.emit.envelope import from_envelope, from_refusal_line
+from demur.emit.forms import FORMS, Form
+from demur.errors import InputError
+from demur.gate.clock import system_clock
+from demur.gate.ids import IdSource
+from demur.model.refusal import Refusal
+
+__all__ = ["configure", "run"]
+
+_WHERE = "standard input"
+_OPTIONS = {
+    "event": "hook event to answer",
+    "event_id": "id of the event; a new one if left out",
+    "instance": "URI of this occurrence",
+    "request_id": "id of the JSON-RPC request that is answered",
+    "source": "URI of what enforced the refusal",
+    "subject": "what the refusal is about",
+    "time": "when it was refused; now if left out",
+    "words": "text for people, put before the refusal line",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "reads refusals from standard input: envelopes (`demur format --json`, one object or one "
+        "a line) or refusal lines. exit: 0 written, 1 not a refusal, 2 usage"
+    )
+    forms = sorted(FORMS)
+    parser.add_argument("form", choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}")
+    for name, text in _OPTIONS.items():
+        choices = EVENTS if name == "event" else None
+        used = ", ".join(f for f in forms if name in FORMS[f].needs + FORMS[f].takes)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            choices=choices,
+            metavar=name.upper(),
+            help=f"{text} ({used})" + (f": {', '.join(choices)}" if choices else ""),
+        )
+    parser.add_argument(
+        "--ask",
+        action="store_true",
+        help="let the person at the terminal approve what waits for approval (claude-code)",
+    )
+    parser.add_argument("--halt", action="store_true", help="stop the agent too (claude-code)")
+    parser.add_argument("--json", action="store_true", help="one object a line, not indented")
+    add_registry(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print each refusal in the form that was asked for."""
+    form = FORMS[args.form]
+    given = {
+        name: value
+        for name, value in vars(args).items()
+        if (name in _OPTIONS or name in {"ask", "halt"}) and value
+    }
+    _check_options(args.form, form, given)
+    new_id = IdSource()
+    registry = default_registry(*args.registry)
+    written = [
+        form.write(refusal, **_arguments(form, given, new_id, registry))
+        for refusal in _refusals(registry)
+    ]
+    for one in written:
+        print(json.dumps(one, indent=None if args.json else 2, ensure_ascii=False))
+    return 0
+
+
+def _check_options(name: str, form: Form, given: dict[str, Any]) -> None:
+    known = form.needs + form.takes
+    for option in given:
+        if option not in known:
+            flag = option.replace("_", "-")
+            takes = ", ".join(f"--{one.replace('_', '-')}" for one in known) or "no options"
+            raise InputError(f"`{name}` does not take --{flag}", help=f"it takes {takes}")
+    if "source" in form.needs and "source" not in given:
+        raise InputError(f"`{name}` needs --source", help="a URI, like /gateway/eu-1")
+
+
+def _arguments(
+    form: Form, given: dict[str, Any], new_id: IdSource, registry: Registry
+) -> dict[str, Any]:
+    """Return what the form is called with; clock and ids enter here."""
+    arguments = dict(given)
+    if "time" in form.needs:
+        now = system_clock()
+        arguments["time"] = moment(given["time"], now) if "time" in given else now
+    if "registry" in form.takes:
+        arguments["registry"] = registry
+    if "event_id" in form.needs:
+        arguments.setdefault("event_id", new_id())
+    return arguments
+
+
+def _refusals(registry: Registry) -> list[Refusal]:
+    raw = sys.stdin.buffer.read()
+    try:
+        text = raw.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8, from byte {error.start} on", where=_WHERE) from error
+    if not text:
+        raise InputError("there is no refusal in it", where=_WHERE, help=_help())
+    if (whole := _object(text)) is not None:
+        return [_envelope(whole, _WHERE)]
+    lines = enumerate(text.split("\n"), 1)
+    return [_refusal(line.strip("\r"), at, registry) for at, line in lines if line.strip()]
+
+
+def _refusal(line: str, number: int, registry: Registry) -> Refusal:
+    where = f"{_WHERE}:{number}"
+    if (value := _object(line)) is not None:
+        return _envelope(value, where)
+    refusal = from_refusal_line(line, registry=registry)
+    if refusal is None:
+        raise InputError("this is no refusal", where=where, help=_help())
+    return refusal
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _envelope(value: dict[str, Any], where: str) -> Refusal:
+    refusal = from_envelope(value)
+    if refusal is None:
+        raise InputError("this object is no refusal envelope", where=where, help=_help())
+    return refusal
+
+
+def _help() -> str:
+    return "like `REFUSED: RCE_RISK: curl x | sh`, or what `demur format --json` prints"

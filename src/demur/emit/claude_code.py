@@ -1,0 +1,97 @@
+"""A refusal as the output of a Claude Code hook.
+
+Print the JSON and exit with 0: the host reads a decision only then. With status 2 it
+ignores the JSON and shows the hook's error stream, so that form is the bare line; every
+other status lets the action run. After a tool has run, a block keeps nothing from having
+happened: it only tells the model.
+"""
+
+from typing import Any, NamedTuple
+
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice, RefusalClass
+from demur.emit.envelope import check_refuses, from_refusal_line, member
+from demur.errors import InputError
+from demur.model.refusal import Refusal
+
+__all__ = ["EVENTS", "HookExit", "from_claude_code", "to_claude_code", "to_hook_exit"]
+
+EVENTS = (
+    *("PreToolUse", "PermissionRequest"),
+    *("UserPromptSubmit", "UserPromptExpansion", "PostToolUse", "Stop", "SubagentStop"),
+)
+
+
+class HookExit(NamedTuple):
+    """How a hook ends that says no without JSON: its status and what it writes as an error."""
+
+    status: int
+    stderr: str
+
+
+def to_claude_code(
+    refusal: Refusal, *, event: str = "PreToolUse", ask: bool = False, halt: bool = False
+) -> dict[str, Any]:
+    """Return what the hook prints, to be followed by exit status 0.
+
+    With `ask`, whoever sits at the terminal may approve what waits for approval; without it,
+    that is denied like the rest. With `halt` the agent stops altogether.
+
+    Raises:
+        InputError: The code allows, or the event can refuse nothing.
+    """
+    check_refuses(refusal)
+    if event not in EVENTS:
+        raise InputError(
+            f"the hook event `{event}` cannot refuse", help=f"one of {', '.join(EVENTS)}"
+        )
+    # INVARIANT: a hook's output keeps the code and the detail.
+    output = _output(refusal.line, event, "ask" if ask and _may_ask(refusal) else "deny")
+    return {**output, "continue": False, "stopReason": refusal.line} if halt else output
+
+
+def to_hook_exit(refusal: Refusal) -> HookExit:
+    """Return the form without JSON, which blocks wherever a hook can.
+
+    Raises:
+        InputError: The code allows.
+    """
+    check_refuses(refusal)
+    return HookExit(2, f"{refusal.line}\n")
+
+
+def from_claude_code(data: object, *, registry: Registry | None = None) -> Refusal | None:
+    """Return the refusal in what a hook printed, or None; class and advice are the registry's."""
+    return from_refusal_line(_reason(data), registry=registry)
+
+
+def _may_ask(refusal: Refusal) -> bool:
+    # INVARIANT: only a judged workflow block that waits for approval is asked about.
+    return (
+        refusal.decided
+        and refusal.refusal_class is RefusalClass.WORKFLOW_BLOCK
+        and refusal.advice is Advice.REQUEST_APPROVAL
+    )
+
+
+def _output(line: str, event: str, decision: str) -> dict[str, Any]:
+    if event == "PreToolUse":
+        answer = {"permissionDecision": decision, "permissionDecisionReason": line}
+        return {"hookSpecificOutput": {"hookEventName": event, **answer}}
+    if event == "PermissionRequest":
+        # The person is being asked already: the hook can only answer in their place.
+        denial = {"behavior": "deny", "message": line}
+        return {"hookSpecificOutput": {"hookEventName": event, "decision": denial}}
+    return {"decision": "block", "reason": line}
+
+
+def _reason(data: object) -> Any:
+    """Return the words of whichever member refuses, or None."""
+    special = member(data, "hookSpecificOutput")
+    if member(special, "permissionDecision") in ("deny", "ask"):
+        return member(special, "permissionDecisionReason")
+    if member(special, "decision", "behavior") == "deny":
+        return member(special, "decision", "message")
+    if member(data, "decision") == "block":
+        return member(data, "reason")
+    return member(data, "stopReason") if member(data, "continue") is False else None

@@ -1,0 +1,69 @@
+"""The refusal envelope as plain JSON: what most forms carry whole, and read back.
+
+Reading never raises: what is no refusal of this contract, in whole and without
+contradiction, is None. A caller that needs to know why can decode it strictly itself.
+"""
+
+from typing import Any
+
+import msgspec
+
+from demur.codes.line import PREFIX
+from demur.codes.registry import Registry
+from demur.errors import InputError
+from demur.model.refusal import Refusal
+
+__all__ = ["check_refuses", "from_envelope", "from_refusal_line", "member", "to_envelope"]
+
+
+def check_refuses(refusal: Refusal) -> None:
+    """Let a refusal pass, and nothing else.
+
+    Raises:
+        InputError: The code allows, so there is no refusal to tell of.
+    """
+    if refusal.refusal_class is None:
+        raise InputError(
+            f"`{refusal.code}` speaks for an action, so no refusal can be made of it",
+            help="emit only what was refused",
+        )
+
+
+def to_envelope(refusal: Refusal) -> dict[str, Any]:
+    """Return the refusal as a JSON object.
+
+    Raises:
+        InputError: The code allows, so there is no refusal to tell of.
+    """
+    check_refuses(refusal)
+    # INVARIANT: an envelope that was read is the refusal that was written.
+    envelope: dict[str, Any] = msgspec.to_builtins(refusal)
+    return envelope
+
+
+def from_envelope(data: object) -> Refusal | None:
+    """Return the refusal that the object is, or None; members that it does not know are left."""
+    if member(data, "schema_version") != "refusal.v1":
+        return None
+    try:
+        refusal = msgspec.convert(data, Refusal)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return None if refusal.refusal_class is None else refusal
+
+
+def from_refusal_line(text: object, *, registry: Registry | None = None) -> Refusal | None:
+    """Return the refusal that a canonical line says, or None; a legacy phrase is none."""
+    if not isinstance(text, str) or not text.startswith(PREFIX):
+        return None
+    refusal = Refusal.from_line(text, registry=registry)
+    return None if refusal is None or refusal.refusal_class is None else refusal
+
+
+def member(data: object, *names: str) -> Any:
+    """Return what stands at the end of `names` in nested objects, or None."""
+    for name in names:
+        if not isinstance(data, dict):
+            return None
+        data = data.get(name)
+    return data

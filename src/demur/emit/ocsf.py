@@ -1,0 +1,124 @@
+"""A refusal as an OCSF Detection Finding with the security control profile, for a SIEM.
+
+The class says how it ended: blocked, rejected, unauthorized. What was not judged is an
+error, and says nothing about whether the action ran after all.
+"""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from demur.codes.default import registry_or_core
+from demur.codes.entry import Entry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import GrantKind, RefusalClass, Severity
+from demur.emit.envelope import from_envelope, member, to_envelope
+from demur.emit.moments import milliseconds
+from demur.errors import InputError
+from demur.model.refusal import Refusal
+from demur.version import __version__
+
+__all__ = ["OCSF_VERSION", "from_ocsf", "to_ocsf"]
+
+OCSF_VERSION = "1.5.0"
+
+_DETECTION_FINDING = 2004
+_FINDINGS = 2
+_CREATE = 1
+
+
+class _Word(NamedTuple):
+    """A value of the schema: its number, and the caption that goes with it."""
+
+    number: int
+    caption: str
+
+
+_UNKNOWN, _DENIED = _Word(0, "Unknown"), _Word(2, "Denied")
+_BLOCKED, _REJECTED = _Word(2, "Blocked"), _Word(25, "Rejected")
+_UNAUTHORIZED, _ERROR = _Word(26, "Unauthorized"), _Word(27, "Error")
+_SEVERITY = {
+    Severity.INFO: _Word(1, "Informational"),
+    Severity.LOW: _Word(2, "Low"),
+    Severity.MEDIUM: _Word(3, "Medium"),
+    Severity.HIGH: _Word(4, "High"),
+    Severity.CRITICAL: _Word(5, "Critical"),
+}
+assert set(_SEVERITY) == set(Severity)
+_AUTHORITY = {GrantKind.APPROVAL, GrantKind.AUTHORIZATION}
+
+
+def to_ocsf(
+    refusal: Refusal, *, event_id: str, time: datetime, registry: Registry | None = None
+) -> dict[str, Any]:
+    """Return the finding; the envelope stands under `unmapped`, where the schema puts the rest.
+
+    Raises:
+        InputError: The code allows, the id is empty, or the time has no zone.
+    """
+    envelope = to_envelope(refusal)
+    if not event_id:
+        raise InputError("an event needs an id")
+    entry = (registry_or_core() if registry is None else registry).get(refusal.code)
+    # INVARIANT: a finding keeps the whole refusal.
+    return {
+        "category_uid": _FINDINGS,
+        "class_uid": _DETECTION_FINDING,
+        "activity_id": _CREATE,
+        "type_uid": _DETECTION_FINDING * 100 + _CREATE,
+        "time": milliseconds(time),
+        **_named("severity", _SEVERITY[refusal.severity]),
+        **_named("action", _DENIED if refusal.decided else _UNKNOWN),
+        **_named("disposition", _disposition(refusal, entry)),
+        "message": refusal.line,
+        "finding_info": _finding(refusal, entry, event_id),
+        "metadata": _metadata(refusal, event_id),
+        "unmapped": {"refusal": envelope},
+    }
+
+
+def from_ocsf(data: object) -> Refusal | None:
+    """Return the refusal that a finding tells of, or None."""
+    if member(data, "class_uid") != _DETECTION_FINDING:
+        return None
+    return from_envelope(member(data, "unmapped", "refusal"))
+
+
+def _named(field: str, word: _Word) -> dict[str, Any]:
+    return {f"{field}_id": word.number, field: word.caption}
+
+
+def _disposition(refusal: Refusal, entry: Entry | None) -> _Word:
+    # INVARIANT: what was not judged is an error, never a block.
+    if not refusal.decided:
+        return _ERROR
+    if refusal.refusal_class is RefusalClass.HARD_BLOCK:
+        return _BLOCKED
+    waits = entry is not None and not _AUTHORITY.isdisjoint(entry.grants)
+    return _UNAUTHORIZED if waits else _REJECTED
+
+
+def _finding(refusal: Refusal, entry: Entry | None, event_id: str) -> dict[str, Any]:
+    return {
+        "uid": event_id,
+        "title": entry.title if entry else refusal.code,
+        **({"desc": entry.summary, "types": [entry.family]} if entry else {}),
+        "analytic": {
+            "type_id": 1,
+            "type": "Rule",
+            "uid": refusal.code,
+            "name": refusal.source.name if refusal.source else "demur",
+        },
+    }
+
+
+def _metadata(refusal: Refusal, event_id: str) -> dict[str, Any]:
+    metadata = {
+        "version": OCSF_VERSION,
+        "uid": event_id,
+        "event_code": refusal.code,
+        "profiles": ["security_control"],
+        "product": {"name": "demur", "vendor_name": "demur", "version": __version__},
+    }
+    if refusal.decision_id is not None:
+        metadata["correlation_uid"] = refusal.decision_id
+    return metadata

@@ -1,0 +1,74 @@
+"""A refusal as RFC 9457 problem details, for HTTP APIs that answer refusals as errors.
+
+The members of the envelope are the extension members, so a client reads `code` and
+`advice` without knowing this package. The type is a URN: stable, and never fetched.
+"""
+
+from typing import Any
+
+from demur.codes.default import registry_or_core
+from demur.codes.entry import Entry
+from demur.codes.names import local_name
+from demur.codes.registry import Registry
+from demur.emit.envelope import from_envelope, member, to_envelope
+from demur.model.refusal import Refusal
+
+__all__ = ["MEDIA_TYPE", "TYPE_PREFIX", "from_problem", "to_problem"]
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:demur:code:"
+
+_REFUSED = 403
+_NOT_JUDGED = 503
+
+
+def to_problem(
+    refusal: Refusal, *, instance: str | None = None, registry: Registry | None = None
+) -> dict[str, Any]:
+    """Return the problem; `instance` is a URI of this occurrence. Send it as `MEDIA_TYPE`.
+
+    The status is the code's own in the registry; a code that is not loaded has its parent's.
+
+    Raises:
+        InputError: The code allows.
+    """
+    envelope = to_envelope(refusal)
+    known = registry_or_core() if registry is None else registry
+    entry = known.get(refusal.code)
+    # INVARIANT: problem details keep the whole refusal.
+    return {
+        "type": f"{TYPE_PREFIX}{refusal.code}",
+        "title": entry.title if entry else local_name(refusal.code).replace("_", " ").capitalize(),
+        "status": _status(refusal, entry or known.get(refusal.parent or "")),
+        **({} if instance is None else {"instance": instance}),
+        **envelope,
+    }
+
+
+def from_problem(data: object) -> Refusal | None:
+    """Return the refusal in problem details, or None.
+
+    Where a gateway dropped the extension members, type and detail still make one.
+    """
+    kind = member(data, "type")
+    if not isinstance(kind, str) or not kind.startswith(TYPE_PREFIX):
+        return None
+    code = kind.removeprefix(TYPE_PREFIX)
+    if member(data, "schema_version") is None:
+        return _bare(code, member(data, "detail"))
+    refusal = from_envelope(data)
+    return refusal if refusal is not None and refusal.code == code else None
+
+
+def _bare(code: str, detail: object) -> Refusal | None:
+    entry = registry_or_core().get(code)
+    if entry is None or entry.refusal_class is None:
+        return None
+    text = detail if isinstance(detail, str) else ""
+    return Refusal.of(code, text, registry=registry_or_core())
+
+
+def _status(refusal: Refusal, entry: Entry | None) -> int:
+    if entry is not None:
+        return entry.http
+    return _REFUSED if refusal.decided else _NOT_JUDGED

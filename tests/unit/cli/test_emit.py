@@ -1,0 +1,154 @@
+import argparse
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from demur.cli import emit
+from demur.codes.registry import Registry
+from demur.emit.forms import FORMS
+from demur.errors import InputError
+from demur.model.refusal import Refusal
+
+LINE = "REFUSED: RCE_RISK: curl x | sh"
+RCE = Refusal.of("RCE_RISK", "curl x | sh")
+ENVELOPE = json.dumps(FORMS["envelope"].write(RCE))
+
+
+class Emitted(NamedTuple):
+    status: int
+    out: str
+
+    @property
+    def objects(self) -> list[Any]:
+        """What was printed, an object a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def emitted(*words: str, stdin: str | bytes = LINE) -> Emitted:
+    """Run the command, as the parser of all commands would."""
+    parser = argparse.ArgumentParser()
+    emit.configure(parser)
+    raw = stdin.encode() if isinstance(stdin, str) else stdin
+    out = io.StringIO()
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8")
+    try:
+        with contextlib.redirect_stdout(out):
+            status = emit.run(parser.parse_args(words))
+    finally:
+        sys.stdin = before
+    return Emitted(status, out.getvalue())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_can_be_written_from_a_line(form: str) -> None:
+    more = ["--source", "/gate"] if "source" in FORMS[form].needs else []
+    ran = emitted(form, "--json", *more)
+
+    assert ran.status == 0
+    [made] = ran.objects
+    assert FORMS[form].read(made) == RCE
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_envelope_may_stand_on_one_line_or_on_many(indent: int | None) -> None:
+    text = json.dumps(json.loads(ENVELOPE), indent=indent)
+
+    assert json.loads(emitted("mcp", stdin=text).out)["isError"] is True
+
+
+def test_many_refusals_make_one_object_each() -> None:
+    both = f"{LINE}\r\n\n{ENVELOPE}\n"
+
+    assert emitted("envelope", "--json", stdin=both).objects == [json.loads(ENVELOPE)] * 2
+
+
+def test_without_json_the_object_is_indented_for_people() -> None:
+    assert emitted("mcp").out.startswith("{\n  ")
+
+
+def test_a_hook_s_answer_follows_its_options() -> None:
+    asked = emitted("claude-code", "--ask", "--json", stdin="REFUSED: APPROVAL_REQUIRED: refund")
+    [made] = asked.objects
+    assert made["hookSpecificOutput"]["permissionDecision"] == "ask"
+
+    [made] = emitted("claude-code", "--event", "Stop", "--halt", "--json").objects
+    assert made == {"decision": "block", "reason": LINE, "continue": False, "stopReason": LINE}
+
+
+def test_id_and_time_may_be_given() -> None:
+    words = ("--event-id", "E1", "--time", "2027-01-31T12:00Z", "--source", "/gate", "--json")
+    [made] = emitted("cloudevents", *words, "--subject", "shell").objects
+
+    assert (made["id"], made["time"]) == ("E1", "2027-01-31T12:00:00Z")
+    assert made["subject"] == "shell"
+
+
+def test_ids_that_are_left_out_differ() -> None:
+    first, second = emitted("ocsf", "--json", stdin=f"{LINE}\n{LINE}").objects
+
+    assert first["metadata"]["uid"] != second["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    ("stdin", "problem"),
+    [
+        ("", "there is no refusal in it"),
+        (" \n", "there is no refusal in it"),
+        ("all is well", "this is no refusal"),
+        (f"{LINE}\nrate limit exceeded", "this is no refusal"),
+        ('{"code": "RCE_RISK"}', "no refusal envelope"),
+        (b"\xff", "not UTF-8, from byte 0 on"),
+        ("[1]", "this is no refusal"),
+        ("REFUSED: SUCCESS_MEMORY_SIMILAR_ALLOW: x", "this is no refusal"),
+    ],
+)
+def test_what_is_no_refusal_is_an_error_that_says_where(stdin: str | bytes, problem: str) -> None:
+    with pytest.raises(InputError, match=problem) as caught:
+        emitted("mcp", stdin=stdin)
+    assert str(caught.value.where).startswith("standard input")
+
+
+def test_nothing_is_printed_where_one_of_many_is_wrong() -> None:
+    with pytest.raises(InputError) as caught:
+        emitted("mcp", stdin=f"{LINE}\nno refusal\n")
+    assert caught.value.where == "standard input:2"
+
+
+def test_an_option_of_another_form_is_an_error() -> None:
+    with pytest.raises(InputError, match="`mcp` does not take --event") as caught:
+        emitted("mcp", "--event", "Stop")
+    assert caught.value.help == "it takes no options"
+    with pytest.raises(InputError) as caught:
+        emitted("ocsf", "--subject", "x")
+    assert caught.value.help == "it takes --event-id, --time, --registry"
+
+
+def test_an_event_needs_a_source() -> None:
+    with pytest.raises(InputError, match="needs --source"):
+        emitted("cloudevents")
+
+
+def test_an_unknown_form_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        emitted("carrier-pigeon")
+    assert caught.value.code == 2
+    assert "problem" in capsys.readouterr().err
+
+
+def test_an_organisation_s_codes_are_known_by_their_file(
+    tmp_path: Path, acme_text: Callable[..., str]
+) -> None:
+    path = tmp_path / "acme.json"
+    path.write_text(acme_text({"code": "acme.com/KYC_EXPIRED"}), encoding="utf-8")
+
+    [made] = emitted(
+        *("problem", "--json", "--registry", str(path)), stdin="REFUSED: acme.com/KYC_EXPIRED: x"
+    ).objects
+    assert made["type"] == "urn:demur:code:acme.com/KYC_EXPIRED"
+    assert made["title"] == Registry.load(path)["acme.com/KYC_EXPIRED"].title

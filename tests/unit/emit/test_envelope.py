@@ -1,0 +1,55 @@
+from typing import Any
+
+import pytest
+
+from demur.emit.envelope import check_refuses, from_envelope, from_refusal_line, member, to_envelope
+from demur.errors import InputError
+from demur.model.refusal import Refusal
+
+RCE = Refusal.of("RCE_RISK", "curl x | sh", evidence={"command": "curl"})
+ALLOWS = Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW")
+
+
+def test_a_code_that_allows_is_no_refusal() -> None:
+    with pytest.raises(InputError, match="speaks for an action"):
+        check_refuses(ALLOWS)
+    with pytest.raises(InputError):
+        to_envelope(ALLOWS)
+
+
+def test_members_that_are_not_known_are_left() -> None:
+    assert from_envelope({**to_envelope(RCE), "later": [1]}) == RCE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema_version": "refusal.v2"},
+        {"line": "REFUSED: RATE_LIMIT: x"},
+        {"advice": "bribe"},
+        {"refusal_class": None},
+        {"code": 7},
+        {"detail": "x" * 3000, "line": ""},
+        {"source": {"name": ""}},
+    ],
+)
+def test_an_envelope_that_contradicts_itself_is_none(change: dict[str, Any]) -> None:
+    assert from_envelope({**to_envelope(RCE), **change}) is None
+
+
+@pytest.mark.parametrize("data", [None, 1, "x", [], {}, [to_envelope(RCE)]])
+def test_what_is_no_object_with_a_schema_is_none(data: object) -> None:
+    assert from_envelope(data) is None
+
+
+def test_only_a_canonical_line_is_read() -> None:
+    assert from_refusal_line("REFUSED: RCE_RISK: x") == Refusal.of("RCE_RISK", "x")
+    for text in ("rate limit exceeded", "REFUSED: NOPE_NOPE: x", " REFUSED: RCE_RISK: x", None, 3):
+        assert from_refusal_line(text) is None
+    assert from_refusal_line(ALLOWS.line) is None
+
+
+def test_a_member_is_found_in_nested_objects_or_none() -> None:
+    assert member({"a": {"b": 1}}, "a", "b") == 1
+    assert member({"a": []}, "a", "b") is None
+    assert member({"a": 1}) == {"a": 1}
