@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test test-slow fix generate bench bench-guards bench-peers lock format lint types layers generated tests clean
+.PHONY: help dev test test-slow fix generate bench bench-guards bench-peers drift lock format lint types layers generated tests clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -32,6 +32,10 @@ bench: $(READY) ## measure: the contract beside plain `re`, policies as they gro
 bench-guards: $(READY) ## measure what guards find and wrongly stop; DATA=folder of labelled sets
 	@$(PY) bench/guards.py $(DATA)
 	@$(PY) bench/commands.py $(DATA)
+
+drift: $(READY) ## find values of the newest SDKs that no mapping knows (installs them aside, runs none)
+	@rm -rf .venv-drift && $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --target .venv-drift --requirement requirements/drift.in
+	@$(PY) tools/provider_drift.py .venv-drift
 
 bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate, heavy environment)
 	@.venv-bench/bin/python bench/decide.py
@@ -70,7 +74,7 @@ tests: $(READY)
 	@echo "== tests" && $(PY) -m pytest --cov --cov-report=term
 
 clean: ## remove the environment and caches
-	@rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
+	@rm -rf .venv .venv-bench .venv-drift .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
 $(READY): requirements/dev.txt pyproject.toml
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "demur needs Python 3.11 or newer; python3 is " + sys.version.split()[0])'
