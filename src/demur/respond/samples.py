@@ -68,7 +68,7 @@ def _sources(template: Template, registry: Registry) -> Iterator[Source]:
 def _unknown(refusal_class: RefusalClass, *, decided: bool) -> Refusal:
     """Return a refusal by a code that nobody wrote words for."""
     return Refusal(
-        code="x-local/SAMPLE",
+        code="x-local/SAMPLE",  # demur: allow unregistered-code - that is the point
         refusal_class=refusal_class,
         advice=_WAY_ON[refusal_class] if decided else Advice.RETRY_LATER,
         retry_scope=RetryScope.CALL,

@@ -1,0 +1,137 @@
+"""`demur lint refusal`: what an editor would say about refusals that people read."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.cli.lint_refusal_text import print_report
+from demur.cli.request_files import STANDARD_INPUT
+from demur.errors import InputError
+from demur.respond.lint import lint_refusal
+from demur.respond.lint_marks import load_marks
+from demur.respond.lint_report import RefusalReport, RefusalVerdict
+
+__all__ = ["configure", "run"]
+
+FOUND = 3
+UNJUDGED = 6
+_UNJUDGED = {RefusalVerdict.NOT_A_REFUSAL, RefusalVerdict.UNJUDGED}
+_SEPARATOR = "---"
+
+
+class Written(NamedTuple):
+    """A refusal as it stands in a file, with what its row says about it."""
+
+    where: str
+    text: str
+    code: str | None = None
+    locale: str | None = None
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 nothing wrong; 1 an error; 2 usage; 3 something is wrong;"
+        " 6 a text is no refusal, or its language is not known"
+    )
+    parser.add_argument(
+        "file",
+        nargs="?",
+        default=STANDARD_INPUT,
+        metavar="FILE",
+        help="refusals, apart by lines of `---`, or JSON lines with `text`, `code` and `locale`;"
+        " `-` is standard input",
+    )
+    parser.add_argument("--code", help="the reason code that the refusals are about")
+    parser.add_argument("--locale", help="their language, if it should not be guessed")
+    parser.add_argument("--marks", metavar="FILE", help="go by the marks in this file as well")
+    parser.add_argument("--json", action="store_true", help="one JSON object a refusal")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what is wrong with each refusal; the status says whether anything is."""
+    marks = None if args.marks is None else load_marks(args.marks)
+    reports = []
+    for index, one in enumerate(_read(args.file)):
+        code, locale = one.code or args.code, one.locale or args.locale
+        report = lint_refusal(one.text, code, locale, marks=marks)
+        reports.append(report)
+        if args.json:
+            print(json.dumps({"where": one.where, **_as_json(report, one.text)}))
+            continue
+        if index:
+            print()
+        print_report(report, one.text, one.where)
+    if any(report.problems for report in reports):
+        return FOUND
+    return UNJUDGED if any(report.verdict in _UNJUDGED for report in reports) else 0
+
+
+def _as_json(report: RefusalReport, text: str) -> dict[str, Any]:
+    """Return the report as plain JSON; what has a place also quotes it."""
+    row: dict[str, Any] = msgspec.to_builtins(report)
+    for placed in (*row["parts"], *row["problems"]):
+        if "span" in placed:
+            placed["quote"] = text[placed["span"]["start"] : placed["span"]["end"]]
+    return row
+
+
+def _read(name: str) -> list[Written]:
+    """Return the refusals in a file.
+
+    Raises:
+        InputError: It cannot be read, or there is nothing in it.
+    """
+    shown = "standard input" if name == STANDARD_INPUT else name
+    try:
+        raw = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot read the refusals: {reason}", where=name) from error
+    text = raw.decode("utf-8-sig", "replace")
+    found = list(_rows(text, shown) or _separated(text, shown))
+    if not found:
+        raise InputError("there is no refusal in it", where=shown)
+    return found
+
+
+def _rows(text: str, shown: str) -> list[Written] | None:
+    """Return the refusals of JSON lines, or None if the text is something else."""
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+        row = {"text": value} if isinstance(value, str) else value
+        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+            return None
+        rows.append(
+            Written(f"{shown}:{number}", row["text"], _word(row, "code"), _word(row, "locale"))
+        )
+    return rows
+
+
+def _word(row: dict[str, Any], key: str) -> str | None:
+    value = row.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def _separated(text: str, shown: str) -> Iterator[Written]:
+    """Yield the texts between lines of `---`, each with its first line's number."""
+    start, lines = 1, text.split("\n")
+    for number, line in enumerate([*lines, _SEPARATOR], 1):
+        if line.strip() != _SEPARATOR:
+            continue
+        inside = lines[start - 1 : number - 1]
+        blank = next((at for at, words in enumerate(inside) if words.strip()), None)
+        if blank is not None:
+            yield Written(f"{shown}:{start + blank}", "\n".join(inside).strip())
+        start = number + 1

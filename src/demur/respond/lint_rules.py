@@ -1,0 +1,124 @@
+"""The rules of the linter: what each remark says, what helps, and how much it weighs."""
+
+from typing import NamedTuple
+
+from demur.respond.lint_report import RefusalPart, RefusalVerdict
+
+__all__ = ["MISSING", "RULES", "Rule"]
+
+
+class Rule(NamedTuple):
+    """One rule: the editor's remark, the suggestion, and the verdict it argues for."""
+
+    message: str
+    help: str
+    verdict: RefusalVerdict
+    # What it takes off a score of 100.
+    weight: int
+
+
+RULES = {
+    "bypass-hint": Rule(
+        "tells the reader how to get around a boundary that nothing lifts",
+        "take it out, and offer only what is safe in any wording",
+        RefusalVerdict.UNSAFE,
+        40,
+    ),
+    "no-crisis-resources": Rule(
+        "leaves a person in danger without anyone to call",
+        "give a help line or the emergency number first, and keep the rest short",
+        RefusalVerdict.UNSAFE,
+        40,
+    ),
+    "moralising": Rule(
+        "lectures the reader",
+        "cut it; the boundary already says no, and one plain reason is enough",
+        RefusalVerdict.PREACHY,
+        20,
+    ),
+    "assumed-intent": Rule(
+        "takes the worst about the reader for granted",
+        "speak about the act you leave undone, not about the person who asked",
+        RefusalVerdict.PREACHY,
+        20,
+    ),
+    "robotic-tone": Rule(
+        "sounds like a machine, not like someone who read the request",
+        'say it in the first person and plain words, "I can\'t ..., because ..."',
+        RefusalVerdict.ROBOTIC,
+        15,
+    ),
+    "leaked-policy": Rule(
+        "shows the reader the rule book instead of a reason",
+        "give the reason in plain words; ids, scores and instructions belong in the record",
+        RefusalVerdict.ROBOTIC,
+        15,
+    ),
+    "dead-end": Rule(
+        "ends the conversation: nothing is offered and nothing is asked",
+        "name one or two things you can do instead, and close with a question",
+        RefusalVerdict.INCOMPLETE,
+        25,
+    ),
+    "missing-part": Rule("", "", RefusalVerdict.INCOMPLETE, 10),
+    "unnamed-requirement": Rule(
+        "does not name what is missing",
+        "list exactly what has to be supplied, one line each",
+        RefusalVerdict.INCOMPLETE,
+        20,
+    ),
+    "unstated-constraints": Rule(
+        "does not state the limits under which it would be possible",
+        "say plainly within which limits you could do it",
+        RefusalVerdict.INCOMPLETE,
+        20,
+    ),
+    "vague-boundary": Rule(
+        "does not say what is refused",
+        "name the act, as in \"I can't help with reading another person's messages\"",
+        RefusalVerdict.AWKWARD,
+        10,
+    ),
+    "long-reason": Rule(
+        "explains for longer than one sentence",
+        "keep the one sentence that matters most to this reader",
+        RefusalVerdict.AWKWARD,
+        10,
+    ),
+    "generic-alternatives": Rule(
+        "offers nothing in particular",
+        "name one or two things you can do for this very request",
+        RefusalVerdict.AWKWARD,
+        10,
+    ),
+    "over-apology": Rule(
+        "apologises more than the matter deserves",
+        "one short apology at most; a clear way on is worth more",
+        RefusalVerdict.AWKWARD,
+        5,
+    ),
+}
+
+# Remark and suggestion for each part that can be missing.
+MISSING = {
+    RefusalPart.ACKNOWLEDGMENT: (
+        "does not show that the request was understood",
+        "begin with what the reader is after, in neutral words",
+    ),
+    RefusalPart.BOUNDARY: (
+        "never says what will not be done",
+        'say it once and directly, "I can\'t ..."',
+    ),
+    RefusalPart.REASON: (
+        "gives no reason",
+        'add half a sentence, "..., because ..."',
+    ),
+    RefusalPart.ALTERNATIVES: (
+        "offers no other way",
+        "name one or two things you can do for this very request",
+    ),
+    RefusalPart.ENGAGEMENT: (
+        "does not invite an answer",
+        "close with a short question about what the reader needs",
+    ),
+}

@@ -1,0 +1,147 @@
+"""A text made ready for its marks: folded, bounded, and cut into sentences.
+
+Spans must point into the text as it was given, so folding keeps the number of characters
+wherever it can, and remembers their places where it cannot.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from demur.model.finding import Span
+
+__all__ = ["LONGEST", "Sentence", "Text", "fold", "read"]
+
+# A refusal is a few sentences; what comes after this many characters is not looked at.
+LONGEST = 20_000
+
+_INVISIBLE = dict.fromkeys([0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF])
+_FOLDED: dict[int, str] = {
+    **{code: unicodedata.normalize("NFD", chr(code))[0] for code in range(0xC0, 0x250)},
+    **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
+    **dict.fromkeys([0x2018, 0x2019, 0x2BC, 0xB4], "'"),
+    **dict.fromkeys([0xA0, 0x2007, 0x202F, 0x3000], " "),
+    **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
+    ord("ß"): "s",
+}
+_QUOTED = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]+`"
+    r'|"[^"\n]{2,600}"|“[^”\n]{2,600}”|„[^“”\n]{2,600}[“”]|«[^»\n]{2,600}»|「[^」\n]{2,600}」',
+    re.DOTALL,
+)
+_BULLET = r"[ \t]*(?:[-*\u2022\u2013\u00b7]|\d{1,2}[.)])[ \t]"
+# Languages that write no blanks put none behind a full stop either.
+_BREAK = re.compile(
+    r"""[.!?…]+["')\]*_”»]*(?=\s|\Z|[\u3040-\u9fff]) | 。+[」』")]* | :(?=[*_ \t]*\n)
+      | \n[ \t]*\n\s*"""
+    rf" | \n(?={_BULLET})",
+    re.VERBOSE,
+)
+_ITEM = re.compile(_BULLET)
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:[a-hj-z]|e\.g|i\.e|etc|dr|mr|mrs|ms|vs|approx|bzw|ca|evtl|ggf|usw|vgl"
+    r"|z\.b|d\.h|p\.ej|ej|ud|uds|sr|sra|cf|mme|env)|^\s*\d{1,2})\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+class Sentence(NamedTuple):
+    """A sentence or list item, by its place in the folded text."""
+
+    start: int
+    end: int
+    item: bool
+
+
+class Text(NamedTuple):
+    """A folded text and what is needed to speak about it."""
+
+    folded: str
+    sentences: tuple[Sentence, ...]
+    quoted: tuple[tuple[int, int], ...]
+    # Where each folded character came from; None where nothing moved.
+    places: Sequence[int] | None
+
+    def span(self, start: int, end: int) -> Span:
+        """Return the place in the text as it was given."""
+        if self.places is None:
+            return Span(start=start, end=end)
+        return Span(start=self.places[start], end=self.places[end])
+
+    def is_quoted(self, place: int) -> bool:
+        """Return whether the text at `place` is somebody else's words."""
+        at = bisect_right(self.quoted, (place, len(self.folded))) - 1
+        return at >= 0 and self.quoted[at][0] <= place < self.quoted[at][1]
+
+
+def fold(text: str) -> str:
+    """Return `text` without accents and typographic variants, character by character."""
+    return text.translate(_FOLDED)
+
+
+def read(text: str) -> Text:
+    """Return the text as the linter looks at it; a long one is cut."""
+    composed, places = _compose(text[:LONGEST])
+    folded = fold(composed)
+    return Text(
+        folded=folded,
+        sentences=tuple(_sentences(folded)),
+        quoted=tuple(_quoted(composed)),
+        places=places,
+    )
+
+
+def _compose(text: str) -> tuple[str, Sequence[int] | None]:
+    """Return `text` with its accents joined to their letters, and where each character was."""
+    if unicodedata.is_normalized("NFC", text) and text.translate(_INVISIBLE) == text:
+        return text, None
+    composed: list[str] = []
+    places: list[int] = []
+    for start, end in _clusters(text):
+        joined = unicodedata.normalize("NFC", text[start:end].translate(_INVISIBLE))
+        composed.append(joined)
+        places.extend([start] * len(joined))
+    return "".join(composed), [*places, len(text)]
+
+
+def _clusters(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for at in range(1, len(text)):
+        if not unicodedata.combining(text[at]):
+            yield start, at
+            start = at
+    yield start, len(text)
+
+
+def _quoted(text: str) -> Iterator[tuple[int, int]]:
+    for found in _QUOTED.finditer(text):
+        # A refusal that was pasted with its quotation marks is no quotation.
+        if len(found[0]) < 0.8 * len(text):
+            yield found.span()
+
+
+def _sentences(text: str) -> Iterator[Sentence]:
+    start = 0
+    for found in _BREAK.finditer(text):
+        if not _goes_on(text, start, found):
+            yield from _trimmed(text, start, found.end())
+            start = found.end()
+    yield from _trimmed(text, start, len(text))
+
+
+def _goes_on(text: str, start: int, found: re.Match[str]) -> bool:
+    """Return whether a full stop belongs to an abbreviation or a number, not to a sentence."""
+    if found[0] != ".":
+        return False
+    before = text[max(start, found.start() - 12) : found.start()]
+    after = text[found.end() : found.end() + 8].lstrip(" \t\n")
+    return after[:1].islower() or _ABBREVIATED.search(before) is not None
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[Sentence]:
+    inside = text[start:end].strip()
+    if any(character.isalnum() for character in inside):
+        first = start + text[start:end].index(inside)
+        yield Sentence(first, first + len(inside), _ITEM.match(inside + " ") is not None)

@@ -1,0 +1,281 @@
+import time
+
+import pytest
+
+from demur.classification.conclude import conclude
+from demur.errors import UnknownCodeError
+from demur.model.decision import Decision
+from demur.model.refusal import Refusal
+from demur.respond.lint import lint_refusal
+from demur.respond.lint_marks import parse_marks
+from demur.respond.lint_report import RefusalPart, RefusalReport, RefusalVerdict
+from demur.respond.lint_text import LONGEST
+
+GRACEFUL = (
+    "You'd like the old files gone. I can't run a command that deletes them for good, because"
+    " nothing could bring them back. I can list what would be deleted, or move it to a trash"
+    " folder. Which would help?"
+)
+
+
+def said(report: RefusalReport, text: str, part: RefusalPart) -> list[str]:
+    return [text[one.span.start : one.span.end] for one in report.parts if one.part is part]
+
+
+def quoted(report: RefusalReport, text: str, rule: str) -> list[str]:
+    spans = [problem.span for problem in report.problems if problem.rule == rule]
+    return [text[span.start : span.end] for span in spans if span is not None]
+
+
+def missing(report: RefusalReport) -> set[RefusalPart]:
+    return {one.part for one in report.problems if one.part is not None}
+
+
+def test_each_part_is_found_at_its_place() -> None:
+    report = lint_refusal(GRACEFUL)
+
+    assert {part: said(report, GRACEFUL, part) for part in RefusalPart} == {
+        RefusalPart.ACKNOWLEDGMENT: ["You'd like the old files gone."],
+        RefusalPart.BOUNDARY: ["I can't run a command that deletes them for good"],
+        RefusalPart.REASON: ["because nothing could bring them back."],
+        RefusalPart.ALTERNATIVES: [
+            "I can list what would be deleted, or move it to a trash folder."
+        ],
+        RefusalPart.ENGAGEMENT: ["Which would help?"],
+    }
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\N{NO-BREAK SPACE}\n"])
+def test_nothing_to_read_is_no_refusal(text: str) -> None:
+    report = lint_refusal(text)
+
+    assert report.verdict is RefusalVerdict.NOT_A_REFUSAL
+    assert (report.problems, report.score) == ((), None)
+    assert report.notes == ("there is nothing to read",)
+
+
+def test_an_answer_is_said_to_be_no_refusal_instead_of_lacking_parts() -> None:
+    report = lint_refusal("The capital of France is Paris. It lies on the Seine.")
+
+    assert (report.verdict, report.problems) == (RefusalVerdict.NOT_A_REFUSAL, ())
+
+
+def test_a_decision_makes_a_text_without_a_no_a_refusal_that_never_says_so() -> None:
+    report = lint_refusal("Let us talk about gardens. Do you like roses?", "RCE_RISK")
+
+    assert RefusalPart.BOUNDARY in missing(report)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "Try rephrasing it.",
+        "If you say it is for research, I could tell you.",
+        "Another model might do it.",
+        "Once you have approval, I can run it.",
+    ],
+)
+def test_a_way_around_counts_only_under_a_hard_block(hint: str) -> None:
+    text = f"I can't write code that breaks into a server, because it harms others. {hint}"
+
+    assert "bypass-hint" in lint_refusal(text, "CONTENT_CYBER").rules
+    assert lint_refusal(text, "CONTENT_CYBER").verdict is RefusalVerdict.UNSAFE
+    assert "bypass-hint" not in lint_refusal(text, "CONTENT_PRIVACY").rules
+    assert "bypass-hint" not in lint_refusal(text).rules
+
+
+def test_the_code_line_of_the_text_counts_as_its_decision() -> None:
+    text = "I can't run this. Try rephrasing it.\nREFUSED: RCE_RISK: curl | sh"
+
+    assert "bypass-hint" in lint_refusal(text).rules
+    assert "bypass-hint" not in lint_refusal(text, "DESTRUCTIVE_ACTION").rules
+    assert "leaked-policy" not in lint_refusal(text).rules
+
+
+def test_a_bare_code_line_is_no_way_to_talk_to_people() -> None:
+    report = lint_refusal("REFUSED: RCE_RISK: curl | sh")
+
+    assert report.verdict in {RefusalVerdict.ROBOTIC, RefusalVerdict.UNSAFE}
+    assert {"robotic-tone", "leaked-policy"} <= report.rules
+
+
+def test_a_code_line_that_cannot_be_read_is_no_decision() -> None:
+    assert lint_refusal(f"{GRACEFUL}\nREFUSED: NO_SUCH_CODE: x").verdict == "graceful"
+
+
+def test_codes_and_rules_are_not_for_readers() -> None:
+    text = "I can't send it, because PII_DETECTED matched. MY_OWN_NAME is fine."
+
+    assert quoted(lint_refusal(text), text, "leaked-policy") == ["PII_DETECTED"]
+
+
+def test_the_code_of_an_organisation_is_known_from_its_decision() -> None:
+    refusal = Refusal.of("RCE_RISK")
+    text = "I can't go on: KYC_EXPIRED_NOW."
+
+    assert "leaked-policy" not in lint_refusal(text, refusal).rules
+
+
+def workflow(*missing: str) -> Decision:
+    return conclude("ESCALATE", ["CONTEXT_MISSING"], missing=missing)
+
+
+def soft(*constraints: str) -> Decision:
+    return conclude("ESCALATE", ["DESTRUCTIVE_ACTION"], constraints=constraints)
+
+
+def test_a_workflow_block_names_each_thing_that_is_missing() -> None:
+    text = f"{GRACEFUL} To go on I need the order number and approvals."
+
+    assert "unnamed-requirement" not in lint_refusal(text, workflow("order_id", "approval")).rules
+    report = lint_refusal(text, workflow("order_id", "passport photo"))
+    [problem] = [one for one in report.problems if one.rule == "unnamed-requirement"]
+    assert problem.message == "does not name what is missing: `passport photo`"
+
+
+def test_what_is_missing_may_be_named_in_the_words_of_the_language() -> None:
+    text = "Ich kann das Konto noch nicht öffnen, weil die Freigabe fehlt. Soll ich sie anfragen?"
+
+    assert "unnamed-requirement" not in lint_refusal(text, workflow("approval")).rules
+    assert "unnamed-requirement" in lint_refusal(text, workflow("invoice")).rules
+
+
+def test_a_soft_block_states_its_constraints() -> None:
+    offered = f"{GRACEFUL} It is possible as a dry run."
+
+    assert "unstated-constraints" not in lint_refusal(offered, soft("dry_run")).rules
+    assert "unstated-constraints" in lint_refusal(GRACEFUL, soft("read_only")).rules
+    assert "unnamed-requirement" not in lint_refusal(GRACEFUL, soft("read_only")).rules
+
+
+CRISIS = "I'm so sorry you're going through this. Please don't stay alone with it. Are you safe?"
+
+
+def test_a_person_in_crisis_is_given_someone_to_call() -> None:
+    bare = lint_refusal(CRISIS, "CRISIS_ESCALATION")
+    whole = lint_refusal(f"{CRISIS} You can call 988 at any time.", "CRISIS_ESCALATION")
+
+    assert bare.verdict is RefusalVerdict.UNSAFE
+    assert "no-crisis-resources" in bare.rules
+    assert (whole.verdict, whole.problems) == (RefusalVerdict.GRACEFUL, ())
+
+
+def test_professional_help_is_a_sermon_only_outside_a_crisis() -> None:
+    text = f"{CRISIS} Call 988, or get professional help for these thoughts. I can't do more."
+
+    assert "moralising" in lint_refusal(text).rules
+    assert "moralising" not in lint_refusal(text, "CRISIS_ESCALATION").rules
+
+
+def test_a_list_belongs_to_the_offer_that_introduces_it() -> None:
+    text = "I can't open her mailbox. What I can do:\n- draft a letter\n- find a lawyer\n\nOkay?"
+
+    assert said(lint_refusal(text), text, RefusalPart.ALTERNATIVES) == [
+        "What I can do:",
+        "- draft a letter",
+        "- find a lawyer",
+    ]
+
+
+def test_a_dead_end_is_one_remark_not_two_missing_parts() -> None:
+    report = lint_refusal("I understand. I can't open her mailbox, because it is hers.")
+
+    assert "dead-end" in report.rules
+    assert not missing(report) & {RefusalPart.ALTERNATIVES, RefusalPart.ENGAGEMENT}
+
+
+def test_a_reason_may_run_to_one_sentence_of_some_length() -> None:
+    long = "because " + " ".join(["really"] * 50)
+
+    assert "long-reason" in lint_refusal(f"I can't open it, {long}.").rules
+    assert "long-reason" not in lint_refusal("I can't open it, because it is hers.").rules
+
+
+def test_a_named_boundary_forgives_a_vague_one() -> None:
+    text = "I can't help with that. I won't read another person's messages."
+
+    assert "vague-boundary" not in lint_refusal(text).rules
+
+
+def test_one_apology_is_enough() -> None:
+    text = "Sorry, I can't open it. I apologise."
+
+    assert quoted(lint_refusal(text), text, "over-apology") == ["apologise"]
+    assert "over-apology" not in lint_refusal("Sorry, I can't open it.").rules
+
+
+def test_a_fault_that_two_marks_see_is_reported_once() -> None:
+    text = "I can't, this is against section 5.1."
+
+    assert quoted(lint_refusal(text), text, "leaked-policy") == ["section 5.1"]
+
+
+def test_an_unknown_language_gets_structural_checks_and_is_told_so() -> None:
+    finnish = "En valitettavasti voi auttaa tämän kanssa, mutta se on okei ja on hyvä että kysyit."
+    report = lint_refusal(finnish)
+
+    assert (report.verdict, report.locale, report.score) == (RefusalVerdict.UNJUDGED, None, None)
+    assert "only the structure" in report.notes[0]
+    leaky = lint_refusal(f"{finnish} PII_DETECTED", locale="fi")
+    assert (leaky.verdict, leaky.score) == (RefusalVerdict.ROBOTIC, 85)
+
+
+@pytest.mark.parametrize("locale", ["en", "EN", "en-GB", "en_US"])
+def test_a_locale_names_its_language(locale: str) -> None:
+    assert lint_refusal(GRACEFUL, locale=locale).locale == "en"
+
+
+@pytest.mark.parametrize("locale", ["", "any", "../en", "xx"])
+def test_an_unknown_locale_is_no_error(locale: str) -> None:
+    assert lint_refusal(GRACEFUL, locale=locale).locale is None
+
+
+def test_a_code_that_is_not_registered_is_an_error() -> None:
+    with pytest.raises(UnknownCodeError):
+        lint_refusal(GRACEFUL, "NO_SUCH_CODE")
+
+
+OWN = r"""
+schema_version: refusal_marks.v1
+locale: xx
+words: [qua, nox]
+marks:
+  - {id: nope, means: boundary, pattern: \bnequeo\b, hit: [nequeo], miss: [queo]}
+"""
+
+
+def test_own_marks_judge_a_language_that_has_none() -> None:
+    marks = parse_marks(OWN)
+    report = lint_refusal("qua nox nequeo", marks=marks)
+
+    assert report.locale == "xx"
+    assert report.present == {RefusalPart.BOUNDARY}
+    assert lint_refusal(GRACEFUL, marks=marks).locale == "en"
+
+
+def test_only_the_beginning_of_a_huge_text_is_read_and_it_says_so() -> None:
+    text = f"I can't open it. {'word. ' * 2_000_000}You should be ashamed."
+    before = time.monotonic()
+    report = lint_refusal(text)
+
+    assert time.monotonic() - before < 5
+    assert "moralising" not in report.rules
+    assert str(LONGEST) in report.notes[-1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 30_000,
+        "\n" * 30_000,
+        "i can't " * 4_000,
+        "'" * 30_000,
+        ": " * 9_000,
+        "e\u0301" * 9_000,
+    ],
+)
+def test_no_text_takes_long(text: str) -> None:
+    before = time.monotonic()
+    lint_refusal(text, "RCE_RISK", "en")
+
+    assert time.monotonic() - before < 5
