@@ -1,7 +1,7 @@
 // Generated from the registry of reason codes; do not edit.
 
 /** The registry this was generated from. */
-export const REGISTRY = "reason_codes.v1@1.0.0";
+export const REGISTRY = "reason_codes.v1@1.1.0";
 
 /** May the refusal be lifted? */
 export type RefusalClass =
@@ -294,6 +294,8 @@ export const REASON_CODES = {
   STORAGE_UNAVAILABLE: { title: "Storage unavailable", refusal_class: "WORKFLOW_BLOCK", advice: "retry_later", retry_scope: "session", severity: "critical", decided: false, deprecated: false },
   /** The policy is missing or cannot be loaded, so nothing can be judged by it. An answer that breaks a sound policy's logic is POLICY_LOGIC_INVALID. */
   POLICY_INVALID: { title: "Invalid policy", refusal_class: "WORKFLOW_BLOCK", advice: "escalate_operator", retry_scope: "session", severity: "critical", decided: false, deprecated: false },
+  /** A call to a service could not be read, or asked for something that is not there, so nothing was judged. A field that a rule compares and cannot use is EVIDENCE_INVALID. */
+  REQUEST_INVALID: { title: "Unusable request", refusal_class: "WORKFLOW_BLOCK", advice: "change_request", retry_scope: "call", severity: "info", decided: false, deprecated: false },
   /** Deciding failed in a way that no other runtime code names, so no verdict was reached. */
   INTERNAL_ERROR: { title: "Internal error", refusal_class: "WORKFLOW_BLOCK", advice: "escalate_operator", retry_scope: "call", severity: "critical", decided: false, deprecated: false },
 } as const;
@@ -393,6 +395,7 @@ export const Codes = {
   GUARDRAIL_PARTIAL: "GUARDRAIL_PARTIAL",
   STORAGE_UNAVAILABLE: "STORAGE_UNAVAILABLE",
   POLICY_INVALID: "POLICY_INVALID",
+  REQUEST_INVALID: "REQUEST_INVALID",
   INTERNAL_ERROR: "INTERNAL_ERROR",
 } as const;
 

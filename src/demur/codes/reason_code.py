@@ -377,5 +377,9 @@ class ReasonCode(StrEnum):
     """The policy is missing or cannot be loaded, so nothing can be judged by it. An answer that
     breaks a sound policy's logic is POLICY_LOGIC_INVALID."""
 
+    REQUEST_INVALID = "REQUEST_INVALID"
+    """A call to a service could not be read, or asked for something that is not there, so
+    nothing was judged. A field that a rule compares and cannot use is EVIDENCE_INVALID."""
+
     INTERNAL_ERROR = "INTERNAL_ERROR"
     """Deciding failed in a way that no other runtime code names, so no verdict was reached."""

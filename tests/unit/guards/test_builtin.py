@@ -4,9 +4,17 @@ import sys
 import pytest
 
 import demur.guards
+from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError
-from demur.guards.builtin import BUILTIN, builtin_guard, builtin_of, config_type, event_type
+from demur.guards.builtin import (
+    BUILTIN,
+    Builtin,
+    builtin_guard,
+    builtin_of,
+    config_type,
+    event_type,
+)
 
 
 @pytest.mark.parametrize("surface", [builtin.surface for builtin in BUILTIN])
@@ -48,3 +56,12 @@ def test_every_name_of_the_package_is_there_and_no_other() -> None:
         assert name in dir(demur.guards)
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
         _ = demur.guards.nope
+
+
+@pytest.mark.parametrize("builtin", BUILTIN, ids=lambda builtin: builtin.surface)
+def test_the_registry_names_the_surface_of_every_code_of_a_guard(builtin: Builtin) -> None:
+    core = Registry.load()
+    guard = builtin_guard(builtin.surface)
+
+    missing = [code for code in guard.CODES if guard.SURFACE not in core[code].surfaces]
+    assert missing == []

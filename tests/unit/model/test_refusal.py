@@ -22,7 +22,7 @@ def test_the_registry_fills_in_what_the_code_means() -> None:
     assert refusal.advice is Advice.DO_NOT_RETRY
     assert refusal.surface is Surface.CODE_EXECUTION
     assert refusal.parent == "POLICY_VIOLATION"
-    assert refusal.registry == "reason_codes.v1@1.0.0"
+    assert refusal.registry == Registry.load().label
 
 
 def test_the_line_is_its_projection() -> None:
@@ -67,7 +67,7 @@ def test_an_organisation_travels_with_its_parent(tmp_path: Path) -> None:
     refusal = Refusal.of("acme.com/KYC_EXPIRED", registry=Registry.load(path))
 
     assert refusal.parent == "CONTEXT_MISSING"
-    assert refusal.registry == "reason_codes.v1@1.0.0+acme.com@2.3.0"
+    assert refusal.registry == f"{Registry.load().label}+acme.com@2.3.0"
 
 
 def test_a_long_detail_is_cut_and_says_so() -> None:

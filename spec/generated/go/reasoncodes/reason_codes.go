@@ -4,7 +4,7 @@
 package reasoncodes
 
 // Registry is the registry this was generated from.
-const Registry = "reason_codes.v1@1.0.0"
+const Registry = "reason_codes.v1@1.1.0"
 
 // Code is a reason code: why something was refused.
 type Code string
@@ -389,6 +389,9 @@ const (
 	// The policy is missing or cannot be loaded, so nothing can be judged by it. An answer that breaks a sound policy's logic is POLICY_LOGIC_INVALID.
 	PolicyInvalid Code = "POLICY_INVALID"
 
+	// A call to a service could not be read, or asked for something that is not there, so nothing was judged. A field that a rule compares and cannot use is EVIDENCE_INVALID.
+	RequestInvalid Code = "REQUEST_INVALID"
+
 	// Deciding failed in a way that no other runtime code names, so no verdict was reached.
 	InternalError Code = "INTERNAL_ERROR"
 )
@@ -487,6 +490,7 @@ var all = []Info{
 	{Code: GuardrailPartial, Title: "Partial guardrail result", Class: ClassWorkflowBlock, Advice: AdviceRetryLater, RetryScope: ScopeCall, Severity: SeverityMedium, Parent: GuardrailUnavailable},
 	{Code: StorageUnavailable, Title: "Storage unavailable", Class: ClassWorkflowBlock, Advice: AdviceRetryLater, RetryScope: ScopeSession, Severity: SeverityCritical},
 	{Code: PolicyInvalid, Title: "Invalid policy", Class: ClassWorkflowBlock, Advice: AdviceEscalateOperator, RetryScope: ScopeSession, Severity: SeverityCritical},
+	{Code: RequestInvalid, Title: "Unusable request", Class: ClassWorkflowBlock, Advice: AdviceChangeRequest, RetryScope: ScopeCall, Severity: SeverityInfo},
 	{Code: InternalError, Title: "Internal error", Class: ClassWorkflowBlock, Advice: AdviceEscalateOperator, RetryScope: ScopeCall, Severity: SeverityCritical},
 }
 

@@ -7,7 +7,7 @@ from demur.codes.registry import Registry
 def test_the_listing_holds_complete_entries_and_all_phrases(mixed: Registry) -> None:
     content = json.loads(listing(mixed))
 
-    assert content["registry"] == "reason_codes.v1@1.0.0+acme.com@1.0.0"
+    assert content["registry"] == f"{Registry.load().label}+acme.com@1.0.0"
     assert content["codes"] == [json.loads(json.dumps(entry.as_json())) for entry in mixed]
     assert content["phrases"] == dict(mixed.phrases)
 
