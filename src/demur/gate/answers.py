@@ -1,52 +1,35 @@
 """What a person reads instead of an answer: plain and short, without blame, with a way on."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import ceil
 from typing import Any
 
 from msgspec.structs import asdict
 
 from demur.codes.reason_code import ReasonCode
-from demur.codes.vocabulary import Obligation, RefusalClass, Surface
+from demur.codes.vocabulary import Obligation
 from demur.guards.input.crisis import resources_for
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
+from demur.respond.compose import render
 
 __all__ = ["FAILED", "answer_for", "help_lines", "with_resources"]
 
+_LANGUAGE = "en"
 FAILED = "I couldn't get an answer just now. It isn't because of what you asked: please try again."
-_CRISIS = (
-    "It sounds like things are very hard right now, and you don't have to go through this alone. "
-    "There are people who will listen, at any hour:"
-)
-_DANGER = "If somebody is in danger at this moment, please call the local emergency number."
-_OUTPUT = "I can't share the answer I was about to give. Shall we try it another way?"
-_OTHERWISE = "I can't help with that. Is there something else I can do for you?"
-_UNCHECKED = "I can't check this safely at the moment, so I'd rather not answer. Please try again."
-_PERSON = "Somebody has to look at this before I can go on. Is there something else meanwhile?"
 
 
-def answer_for(refusal: Refusal, resources: Iterable[str] = ()) -> str:
-    """Return the words to say instead of what was refused."""
-    lines = list(resources)
-    if lines:
-        said = any("emergency" in line for line in lines)
-        return "\n".join([_CRISIS, *(f"- {line}" for line in lines), *([] if said else [_DANGER])])
-    if refusal.code == ReasonCode.RATE_LIMIT:
-        return _wait(refusal.evidence)
-    if not refusal.decided:
-        return _UNCHECKED
-    if refusal.refusal_class is RefusalClass.WORKFLOW_BLOCK:
-        return _PERSON
-    return _OUTPUT if refusal.surface is Surface.OUTPUT else _OTHERWISE
+def answer_for(refusal: Refusal, resources: Iterable[str] = (), locale: str | None = None) -> str:
+    """Return the words to say instead of what was refused.
 
-
-def _wait(evidence: Mapping[str, Any]) -> str:
-    seconds = evidence.get("retry_after")
-    if not isinstance(seconds, int | float):
-        return "That was a bit much at once. Please try again later."
-    count = max(1, ceil(seconds))
-    return f"That was a bit much at once. Please try again in {count} second{'s' * (count != 1)}."
+    Whoever is in danger is spoken to as such, whatever else was refused.
+    """
+    lines = tuple(resources)
+    if not lines:
+        return render(refusal, locale=locale or _LANGUAGE)
+    if not any("emergency" in line for line in lines):
+        lines = (*lines, _line(asdict(resources_for(None)[0])))
+    crisis = Refusal.of(ReasonCode.CRISIS_ESCALATION)
+    return render(crisis, locale=locale or _LANGUAGE, resources=lines)
 
 
 def help_lines(

@@ -67,7 +67,10 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
 class GuardReport(msgspec.Struct, frozen=True, kw_only=True):
     """What guards did. `str()` of it is the text for people.
 
-    `stopped` are blocks and escalations. `trend` is how many times as many activations there
+    A run is one guard's look at something. `stopped` counts the runs that came to a block or an
+    escalation, whatever number of findings they had; of a guard whose runs nobody counted, such
+    findings stand for them. `total` and the counts by surface, action, code and guard are of
+    findings. `trend` is how many times as many activations there
     were as in the same number of days before; None if there were none then.
     """
 
@@ -123,12 +126,14 @@ class _Period:
 
     def stopped(self, guard: tuple[str, str] | None = None) -> int:
         """Return how often something was stopped: runs where they are counted, else findings."""
-        if guard is not None and self.runs[guard]:
+        if guard is None:
+            return sum(map(self.stopped, self.guards))
+        if self.runs[guard]:
             return self.stopped_runs[guard]
         return sum(
             count
             for counted, count in self.spoken.items()
-            if counted.action in _STOPS and guard in {None, counted[:2]}
+            if counted.action in _STOPS and counted[:2] == guard
         )
 
     def by(self, field: str) -> dict[str, int]:
@@ -267,7 +272,8 @@ def _lines(report: GuardReport) -> Iterator[str]:
     day = "day" if report.days == 1 else "days"
     yield f"Guardrail report (last {report.days:g} {day})"
     runs = f" in {report.runs} runs" if report.runs else ""
-    yield f"Total activations: {report.total}{runs}, {report.stopped} stopped"
+    share = f" ({report.stopped / report.runs:.1%})" if report.runs >= report.stopped > 0 else ""
+    yield f"Total activations: {report.total}{runs}, {report.stopped} stopped{share}"
     for label, counts in (
         ("surface", report.by_surface),
         ("action", report.by_action),

@@ -4,6 +4,8 @@ A guard that raises, hangs or says what it may not say gave no verdict. What it 
 then counts; that it failed is told apart, so that the pipeline can close or open.
 """
 
+import asyncio
+import re
 from collections.abc import Iterable, Mapping
 from inspect import iscoroutine
 from types import GeneratorType
@@ -12,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
-from demur.errors import one_line
+from demur.errors import DemurError, one_line
 from demur.gate.limiter import LimiterUnavailableError
 from demur.guards.contract import finding_problem, text_of
 from demur.guards.guard import Guard
@@ -23,15 +25,19 @@ __all__ = ["MOST_FINDINGS", "NOTHING", "Cause", "Failure", "Looked", "look", "un
 # More findings of one kind say nothing new, and cost memory.
 MOST_FINDINGS = 1000
 _LONGEST_NOTE = 120
+# What an error quotes, as all of demur's errors do.
+_QUOTED = re.compile(r"`([^`]*)`")
+_WITHHELD = "`…`"
 
 Cause = Literal["failure", "timeout", "unreachable"]
 
 
 class Failure(NamedTuple):
-    """Why a guard gave no verdict: the cause, and in a few words what happened."""
+    """Why a guard gave no verdict: the cause, in a few words what happened, and what helps."""
 
     cause: Cause
     note: str
+    help: str = ""
 
 
 class Looked(NamedTuple):
@@ -45,16 +51,53 @@ NOTHING = Looked()
 
 
 def look(guard: Guard, event: Any, config: Any, *, registry: Registry) -> Looked:
-    """Return what the guard sees in the event. Nothing that it raises gets past here."""
+    """Return what the guard sees in the event. Nothing that it raises gets past here.
+
+    Not even `sys.exit()`: only what stops the program or the task from outside does, a
+    `KeyboardInterrupt` and the cancellation of the task that is running.
+    """
     found: list[Finding] = []
     try:
         failure = _gather(guard, event, config, registry, found)
     except LimiterUnavailableError as error:
-        failure = Failure("unreachable", _short(error.problem))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the guard gave no verdict
+        failure = Failure("unreachable", _short(error.problem), _short(error.help or ""))
+    except DemurError as error:
+        failure = _refused(error, text_of(event))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise
         # The words of an error may quote what must not be stored.
         failure = Failure("failure", f"it raised {type(error).__name__}")
     return Looked(tuple(found), failure) if found or failure else NOTHING
+
+
+def _is_cancelled() -> bool:
+    """Return whether somebody asked the running task to stop."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def _refused(error: DemurError, text: str | None) -> Failure:
+    """Return what demur itself said is wrong, most often with a setting, and what helps."""
+    name = type(error).__name__
+    place = f"{error.where}: " if error.where else ""
+    note = _without(f"it raised {name}: {place}{error.problem}", text)
+    return Failure("failure", _short(note), _short(_without(error.help or "", text)))
+
+
+def _without(words: str, text: str | None) -> str:
+    """Return words without what they quote of a text; of other events, without any quotation."""
+
+    def shown(quoted: re.Match[str]) -> str:
+        secret = text is None or not quoted[1] or quoted[1] in text
+        return _WITHHELD if secret else quoted[0]
+
+    return _QUOTED.sub(shown, words)
 
 
 def _lists(said: Any) -> bool:
@@ -87,6 +130,8 @@ def unavailable(name: str, surface: str, failure: Failure, timeout_s: float | No
     evidence: dict[str, Any] = {"guard": name, "cause": failure.cause, "on": surface}
     if failure.cause == "timeout":
         evidence["timeout"] = timeout_s
+    if failure.help:
+        evidence["help"] = failure.help
     return Finding(
         code=ReasonCode.GUARDRAIL_UNAVAILABLE,
         surface=Surface.RUNTIME,

@@ -5,9 +5,8 @@ it was admitted is then the rate guard's pure arithmetic, the same that the limi
 """
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush, heapreplace
 from threading import Lock
 from typing import NamedTuple, Protocol
 
@@ -19,7 +18,7 @@ __all__ = ["Limiter", "LimiterUnavailableError", "LocalLimiter", "SecondsClock",
 
 SecondsClock = Callable[[], float]
 _NEW = RateState()
-# How many of the oldest keys are looked at when one more is kept.
+# How many keys that may have run empty are looked at whenever something is used.
 _SWEPT = 2
 
 
@@ -31,11 +30,14 @@ class Taken(NamedTuple):
     """A use as every limit saw it, and where it was counted: `process` or `redis`.
 
     `fallback` says that it was counted in the process because Redis could not be reached.
+    `full` says that there was no room to count it, so that it must not be admitted, and how
+    many seconds it may take until there is.
     """
 
     uses: tuple[RateUse, ...]
     counted: str
     fallback: bool = False
+    full: float | None = None
 
 
 class Limiter(Protocol):
@@ -57,9 +59,9 @@ class Limiter(Protocol):
 class LocalLimiter:
     """Counts in this process. Safe to share between threads.
 
-    It remembers the `most_keys` keys that were used last, and forgets those first that have
-    run empty: a key that is forgotten earlier begins anew, so keep it above the number of
-    keys that are in use at a time. The clock tells seconds from any beginning.
+    It counts for `most_keys` keys at a time and forgets those that have run empty. As long as
+    none has, a new key is refused: nobody can shake off a limit by making up many keys. The
+    clock tells seconds from any beginning.
     """
 
     blocking = False
@@ -69,7 +71,9 @@ class LocalLimiter:
             raise InputError(f"at least one key is kept, not {most_keys}", where="most_keys")
         self._most = most_keys
         self._clock = clock
-        self._kept: OrderedDict[tuple[str, RateLimit], RateState] = OrderedDict()
+        self._kept: dict[str, dict[RateLimit, RateState]] = {}
+        # When each key is empty at the earliest; a key that was used since is put back.
+        self._empty: list[tuple[float, str]] = []
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -79,37 +83,50 @@ class LocalLimiter:
         """Return the use as each limit sees it; counted if all of them admit it, else by none."""
         with self._lock:
             now = self._clock()
+            kept = self._kept.get(key, {})
             uses = tuple(
-                RateUse(
-                    key=key,
-                    limit=limit,
-                    cost=cost,
-                    now_s=now,
-                    state=self._kept.get((key, limit), _NEW),
-                )
+                RateUse(key=key, limit=limit, cost=cost, now_s=now, state=kept.get(limit, _NEW))
                 for limit in limits
             )
             reckonings = [reckon(use.limit, use.state, now, cost) for use in uses]
-            if all(reckoning.admitted for reckoning in reckonings):
-                for limit, reckoning in zip(limits, reckonings, strict=True):
-                    self._keep((key, limit), reckoning.state)
-                self._forget(now)
+            if not uses or not all(reckoning.admitted for reckoning in reckonings):
+                return Taken(uses, "process")
+            self._forget(now, key)
+            # INVARIANT: a key that has not run empty is never forgotten, however many there are.
+            if key not in self._kept and len(self._kept) >= self._most:
+                return Taken(uses, "process", full=max(0.0, self._empty[0][0] - now))
+            states = {limit: each.state for limit, each in zip(limits, reckonings, strict=True)}
+            self._keep(key, {**self._kept.get(key, {}), **states})
         return Taken(uses, "process")
 
     def close(self) -> None:
         """Forget all counts."""
         with self._lock:
             self._kept.clear()
+            self._empty.clear()
 
-    def _keep(self, place: tuple[str, RateLimit], state: RateState) -> None:
-        self._kept[place] = state
-        self._kept.move_to_end(place)
+    def _keep(self, key: str, states: dict[RateLimit, RateState]) -> None:
+        if key not in self._kept:
+            heappush(self._empty, (_empty_at(states), key))
+        self._kept[key] = states
 
-    def _forget(self, now: float) -> None:
-        """Drop what ran empty among the oldest, and what is too many."""
-        for place in list(islice(self._kept, _SWEPT)):
-            state, limit = self._kept[place], place[1]
-            if state.level <= (now - state.at_s) * limit.rate:
-                del self._kept[place]
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+    def _forget(self, now: float, key: str) -> None:
+        """Drop a few keys that ran empty; as many as it takes where there is no room left."""
+        looked = 0
+        while self._empty and self._empty[0][0] <= now:
+            needed = key not in self._kept and len(self._kept) >= self._most
+            if looked >= _SWEPT and not needed:
+                return
+            looked += 1
+            oldest = self._empty[0][1]
+            empty = _empty_at(self._kept[oldest])
+            if empty > now:
+                heapreplace(self._empty, (empty, oldest))
+            else:
+                heappop(self._empty)
+                del self._kept[oldest]
+
+
+def _empty_at(states: Mapping[RateLimit, RateState]) -> float:
+    """Return when all that was counted has run out."""
+    return max(state.at_s + state.level / limit.rate for limit, state in states.items())

@@ -193,9 +193,10 @@ class Pipeline:
     def _failed(self, one: _Running, failure: Failure, report: "_Report") -> Iterator[Finding]:
         # INVARIANT: a guard that gives no verdict refuses, unless the operator opened it.
         closed = one.step.on_failure == "closed" and not one.step.shadow
-        _log.warning("the guard %s gave no verdict: %s", one.name, failure.note)
+        note = f"{failure.note}; {failure.help}" if failure.help else failure.note
+        _log.warning("the guard %s gave no verdict: %s", one.name, note)
         action = Action.BLOCK if closed else Action.WARN
-        report.record(ReasonCode.GUARDRAIL_UNAVAILABLE, action, note=failure.note)
+        report.record(ReasonCode.GUARDRAIL_UNAVAILABLE, action, note=note)
         if closed:
             yield unavailable(one.name, one.surface, failure, one.step.timeout_s)
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from math import ceil
 from typing import Any, Protocol, cast
 
 import msgspec
 
+from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, MissingExtraError
-from demur.gate.limiter import Limiter, LocalLimiter
+from demur.gate.limiter import Limiter, LocalLimiter, Taken
 from demur.guards.rate import guard as rate
 from demur.guards.rate.guard import RateConfig
 from demur.guards.rate.limits import RateLimit
@@ -66,10 +68,29 @@ class RateGuard:
         if not isinstance(asked, RateAsk):
             raise InputTypeError.expected("the event", "a `RateAsk`", event)
         taken = self.limiter.take(asked.key, self._limits, asked.cost)
+        if taken.full is not None:
+            yield _full(taken, config or RateConfig())
+            return
         for use in taken.uses:
             for found in rate.check(use, config or RateConfig()):
                 evidence = {**found.evidence, "counted": taken.counted}
                 yield msgspec.structs.replace(found, evidence=evidence)
+
+
+def _full(taken: Taken, config: RateConfig) -> Finding:
+    """Return the finding where no further key can be counted: closed, until one runs empty."""
+    assert taken.full is not None
+    return Finding(
+        code=ReasonCode.RATE_LIMIT,
+        surface=rate.SURFACE,
+        detail="more keys are in use than the limiter counts",
+        evidence={
+            "limiter_full": True,
+            "retry_after": max(1, ceil(taken.full)),
+            "counted": taken.counted,
+        },
+        action=config.action,
+    )
 
 
 def open_limiter(url: str | None = None, **settings: Any) -> Limiter:

@@ -3,10 +3,14 @@
 Where text cannot be judged piece by piece, it is held until the end: with an output guard
 that needs the whole answer or has a timeout, rules that only warn of what obliges, or a gate
 whose policy may let pass what the guard would stop, or stop what it would let pass.
+
+An answer that grows longer than the output guard looks at ends there, shown or held: the
+model is not listened to any further, and the guard refuses what it cannot judge.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import aclosing, closing
+from math import inf
 from typing import cast
 
 from demur.codes.vocabulary import Surface
@@ -15,6 +19,7 @@ from demur.gate.gate import Gate
 from demur.gate.generated import Generated
 from demur.gate.generation import after, atake, before, take
 from demur.gate.model_call import Model, MustBeAwaitedError, aask, ask
+from demur.gate.pipeline import GuardStep
 from demur.gate.session import Session
 from demur.guards.builtin import builtin_of
 from demur.guards.events import config_of
@@ -69,15 +74,16 @@ class SafeStream:
 
     def _answer(self) -> Iterator[str]:
         session, seen = self._session, list[str]()
-        config = _live(session)
+        config, longest = _live(session), _longest(session)
         shown = False
         try:
             said = ask(self._model, session.prompt)
-            if isinstance(said, str) or config is None:
-                seen.append(said if isinstance(said, str) else "".join(said))
+            if isinstance(said, str):
+                seen.append(said)
             else:
                 with closing(said):
-                    for piece in guard_stream(_kept(said, seen), config, prompt=session.prompt):
+                    pieces = _kept(said, seen, longest)
+                    for piece in _shown(pieces, config, session.prompt):
                         shown = True
                         yield piece
         except MustBeAwaitedError:
@@ -132,18 +138,16 @@ class AsyncSafeStream:
 
     async def _answer(self) -> AsyncGenerator[str, None]:
         session, seen = self._session, list[str]()
-        config = _live(session)
+        config, longest = _live(session), _longest(session)
         shown = False
         try:
             said = await aask(self._model, session.prompt)
             if isinstance(said, str):
                 seen.append(said)
-            elif config is None:
-                seen += [piece async for piece in said]
             else:
-                stream = guard_stream_async(_akept(said, seen), config, prompt=session.prompt)
-                async with aclosing(said):
-                    async for piece in stream:
+                pieces = _ashown(_akept(said, seen, longest), config, session.prompt)
+                async with aclosing(said), aclosing(pieces):
+                    async for piece in pieces:
                         shown = True
                         yield piece
         except _ModelError as error:
@@ -162,12 +166,11 @@ def _live(session: Session) -> StreamConfig | None:
     """Return how the answer is guarded while it comes, or None if it has to be held."""
     if session.gate is not None and not _follows(session.gate):
         return None
-    steps = [one for one in session.pipeline.steps if one.guard.SURFACE == Surface.OUTPUT]
-    if not steps:
+    steps = _output_steps(session)
+    if len(steps) != 1:
         return None
-    [step, *others] = steps
-    builtin = getattr(step.guard, "__name__", "") == builtin_of(Surface.OUTPUT).module
-    if others or step.shadow or step.timeout_s is not None or not builtin:
+    [step] = steps
+    if step.shadow or step.timeout_s is not None or not _is_builtin(step):
         return None
     config = config_of(Surface.OUTPUT, step.config)
     rules = builtin_rules(Surface.OUTPUT) if config.rules is None else config.rules
@@ -175,6 +178,24 @@ def _live(session: Session) -> StreamConfig | None:
     if any(session.counts(rule.code, rule.action) for rule in warnings):
         return None
     return StreamConfig(output=config, on_block=OnBlock.END)
+
+
+def _longest(session: Session) -> float:
+    """Return how long an answer may become before a guard refuses it; infinite if none does."""
+    lengths = (
+        float(config_of(Surface.OUTPUT, step.config).longest)
+        for step in _output_steps(session)
+        if _is_builtin(step) and step.on_failure == "closed" and not step.shadow
+    )
+    return min(lengths, default=inf)
+
+
+def _output_steps(session: Session) -> list[GuardStep]:
+    return [one for one in session.pipeline.steps if one.guard.SURFACE == Surface.OUTPUT]
+
+
+def _is_builtin(step: GuardStep) -> bool:
+    return getattr(step.guard, "__name__", "") == builtin_of(Surface.OUTPUT).module
 
 
 def _follows(gate: Gate) -> bool:
@@ -192,19 +213,48 @@ class _ModelError(Exception):
         self.error = error
 
 
-def _kept(said: Iterator[str], seen: list[str]) -> Iterator[str]:
+def _shown(pieces: Iterator[str], config: StreamConfig | None, prompt: str) -> Iterator[str]:
+    """Yield what may be shown while the answer comes; nothing if it has to be held."""
+    if config is not None:
+        yield from guard_stream(pieces, config, prompt=prompt)
+        return
+    for _ in pieces:
+        """It is kept, and judged at the end."""
+
+
+async def _ashown(
+    pieces: AsyncIterator[str], config: StreamConfig | None, prompt: str
+) -> AsyncGenerator[str, None]:
+    if config is not None:
+        async for piece in guard_stream_async(pieces, config, prompt=prompt):
+            yield piece
+        return
+    async for _ in pieces:
+        """It is kept, and judged at the end."""
+
+
+def _kept(said: Iterator[str], seen: list[str], longest: float) -> Iterator[str]:
+    """Yield the pieces and keep them; the one that makes the answer too long is the last kept."""
+    left = longest
     try:
         for piece in said:
             seen.append(piece)
+            left -= len(piece)
+            if left < 0:
+                return
             yield piece
     except Exception as error:
         raise _ModelError(error) from error
 
 
-async def _akept(said: AsyncIterator[str], seen: list[str]) -> AsyncIterator[str]:
+async def _akept(said: AsyncIterator[str], seen: list[str], longest: float) -> AsyncIterator[str]:
+    left = longest
     try:
         async for piece in said:
             seen.append(piece)
+            left -= len(piece)
+            if left < 0:
+                return
             yield piece
     except Exception as error:
         raise _ModelError(error) from error

@@ -122,7 +122,7 @@ class Session:
         refusal = self._refusal()
         resources = self._resources()
         return Generated(
-            answer_for(refusal, resources),
+            answer_for(refusal, resources, self._locale),
             blocked=True,
             findings=self.findings,
             record=self._record,

@@ -7,6 +7,7 @@ from demur.codes.vocabulary import Surface
 from demur.gate.answers import answer_for, help_lines, with_resources
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
+from demur.respond.lint import lint_refusal
 
 
 def refusal(code: str, **more: Any) -> Refusal:
@@ -16,26 +17,33 @@ def refusal(code: str, **more: Any) -> Refusal:
 @pytest.mark.parametrize(
     ("refused", "said"),
     [
-        (refusal("CONTENT_CYBER", surface=Surface.INPUT), "I can't help with that."),
-        (refusal("OUTPUT_FORBIDDEN", surface=Surface.OUTPUT), "I can't share the answer"),
-        (refusal("RATE_LIMIT", evidence={"retry_after": 5.2}), "Please try again in 6 seconds."),
-        (refusal("RATE_LIMIT", evidence={"retry_after": 0.3}), "Please try again in 1 second."),
-        (refusal("RATE_LIMIT"), "Please try again later."),
-        (refusal("GUARDRAIL_UNAVAILABLE"), "I can't check this safely at the moment"),
-        (refusal("APPROVAL_REQUIRED"), "Somebody has to look at this"),
+        (refusal("CONTENT_CYBER", surface=Surface.INPUT), "harden a system of your own"),
+        (refusal("OUTPUT_FORBIDDEN", surface=Surface.OUTPUT), "what I was about to say"),
+        (refusal("RATE_LIMIT", evidence={"retry_after": 5.2}), "6 seconds"),
+        (refusal("RATE_LIMIT"), "more came in than I can handle"),
+        (refusal("GUARDRAIL_UNAVAILABLE"), "can't answer safely at the moment"),
+        (refusal("APPROVAL_REQUIRED"), "person in charge"),
     ],
 )
 def test_each_kind_of_refusal_has_its_words(refused: Refusal, said: str) -> None:
     assert said in answer_for(refused)
 
 
-@pytest.mark.parametrize("entry", list(CORE), ids=lambda entry: entry.code)
-def test_the_words_are_plain_short_and_without_the_code(entry: Any) -> None:
-    words = answer_for(refusal(entry.code, detail="the guard's own words"))
+def test_the_words_are_in_the_language_of_the_locale() -> None:
+    assert answer_for(refusal("CONTENT_CYBER"), locale="de-AT").startswith("Ich verstehe")
+    assert answer_for(refusal("CONTENT_CYBER"), locale="xx").startswith("I ")
 
-    assert len(words) <= 100
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in CORE if entry.refusal_class], ids=lambda entry: entry.code
+)
+def test_the_words_are_graceful_and_without_the_code(entry: Any) -> None:
+    words = answer_for(refusal(entry.code, detail="what the guard wrote"))
+
     assert entry.code not in words
-    assert "own words" not in words
+    assert "guard wrote" not in words
+    if entry.code != "CRISIS_ESCALATION":
+        assert lint_refusal(words, entry.code).problems == ()
 
 
 def crisis(**evidence: Any) -> Finding:
@@ -60,12 +68,14 @@ def test_where_it_names_none_they_are_those_of_the_locale(given: dict[str, Any])
     assert help_lines([], ["crisis_resources"], "en-US") == lines
 
 
-def test_somebody_in_danger_is_told_whom_to_call() -> None:
-    words = answer_for(refusal("CRISIS_ESCALATION"), ["Samaritans (GB): 116 123"])
+@pytest.mark.parametrize("code", ["CRISIS_ESCALATION", "CONTENT_WEAPONS"])
+def test_somebody_in_danger_is_told_whom_to_call_whatever_else_was_refused(code: str) -> None:
+    words = answer_for(refusal(code), ["Samaritans (GB): 116 123"])
 
     assert "- Samaritans (GB): 116 123" in words
     assert "emergency number" in words
-    assert answer_for(refusal("CRISIS_ESCALATION"), ["emergency: 112"]).count("emergency") == 1
+    assert "weapon" not in words
+    assert answer_for(refusal(code), ["emergency: 112"]).count("emergency") == 1
 
 
 def test_lines_can_stand_below_an_answer() -> None:

@@ -6,6 +6,7 @@ from toy_guards import finding, guard, raising, seeing
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
+from demur.errors import InputError
 from demur.gate.guarding import MOST_FINDINGS, Failure, Looked, look, unavailable
 from demur.gate.limiter import LimiterUnavailableError
 from demur.model.finding import Action, Finding, Span
@@ -109,8 +110,57 @@ def test_a_guard_without_verdict_is_a_finding() -> None:
     assert "timeout" not in broken.evidence
 
 
-def test_an_error_of_the_loop_is_the_callers() -> None:
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), asyncio.CancelledError()])
+def test_a_guard_that_ends_the_program_gave_no_verdict(error: BaseException) -> None:
+    result = looked(raising(error, [finding()]))
+
+    assert result.findings == (finding(),)
+    assert result.failure == Failure("failure", f"it raised {type(error).__name__}")
+
+
+def test_what_stops_the_program_from_outside_is_the_callers() -> None:
     with pytest.raises(KeyboardInterrupt):
-        looked(raising(KeyboardInterrupt()))  # type: ignore[arg-type] # that is the point
+        looked(raising(KeyboardInterrupt()))
     assert Span(start=0, end=1) == finding().span
     asyncio.run(_later())
+
+
+def test_the_cancellation_of_a_task_passes() -> None:
+    async def task(*, cancel: bool) -> Looked:
+        running = asyncio.current_task()
+        assert running is not None
+        if cancel:
+            running.cancel()
+        return looked(raising(asyncio.CancelledError()))
+
+    result = asyncio.run(task(cancel=False))
+    assert result.failure == Failure("failure", "it raised CancelledError")
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(task(cancel=True))
+
+
+def test_what_demur_says_of_a_setting_is_shown_with_its_help() -> None:
+    error = InputError("there is no mode `loud`", where="mode", help="`quiet` or `plain`")
+    result = looked(raising(error))
+    assert result.failure == Failure(
+        "failure", "it raised InputError: mode: there is no mode `loud`", "`quiet` or `plain`"
+    )
+
+    found = unavailable("acme", "input", result.failure, None)
+    assert found.detail.endswith(
+        "gave no verdict: it raised InputError: mode: there is no mode `loud`"
+    )
+    assert found.evidence["help"] == "`quiet` or `plain`"
+
+
+def test_what_an_error_quotes_of_the_event_is_withheld() -> None:
+    error = InputError("cannot use `swordfish`, only `other`", help="not `swordfish`")
+    known = looked(raising(error), event="the password is swordfish").failure
+    unknown = looked(raising(error), event=object()).failure
+
+    assert known == Failure(
+        "failure", "it raised InputError: cannot use `…`, only `other`", "not `…`"
+    )
+    assert unknown == Failure(
+        "failure", "it raised InputError: cannot use `…`, only `…`", "not `…`"
+    )

@@ -3,6 +3,8 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from demur.errors import InputError, InputTypeError
 from demur.gate.limiter import LocalLimiter
@@ -95,13 +97,66 @@ def _in_threads(work: Callable[[int], None]) -> None:
         thread.join()
 
 
-def test_no_more_keys_are_kept_than_allowed() -> None:
+def test_many_made_up_keys_do_not_flush_a_limit() -> None:
     limiter = LocalLimiter(most_keys=50, clock=Moving())
+    assert sum(admitted(limiter, "caller", TEN) for _ in range(10)) == 10
     for number in range(500):
-        admitted(limiter, f"key {number}", TEN)
+        limiter.take(f"key {number}", [TEN])
 
     assert len(limiter) == 50
-    assert sum(admitted(limiter, "key 499", TEN) for _ in range(30)) == 9
+    assert not admitted(limiter, "caller", TEN)
+
+
+def test_without_an_idle_key_a_new_one_is_not_counted() -> None:
+    clock = Moving()
+    limiter = LocalLimiter(most_keys=2, clock=clock)
+    limiter.take("a", [TEN])
+    limiter.take("b", [TEN], cost=10)
+    refused = limiter.take("c", [TEN])
+
+    assert refused.full == 6.0
+    assert len(limiter) == 2
+    assert limiter.take("b", [RateLimit(count=5, per_s=1)]).full is None
+    clock.now += 6
+    assert limiter.take("c", [TEN]).full is None
+    assert limiter.take("a", [TEN]).full == 6.0
+
+
+def test_a_key_that_is_in_use_outlives_its_first_use() -> None:
+    clock = Moving()
+    limiter = LocalLimiter(most_keys=2, clock=clock)
+    limiter.take("a", [TEN])
+    clock.now += 5
+    limiter.take("a", [TEN])
+    limiter.take("b", [TEN], cost=10)
+    clock.now += 2
+
+    assert limiter.take("c", [TEN]).full == 5.0
+    assert limiter.take("a", []).uses == ()
+    clock.now += 5
+    assert admitted(limiter, "c", TEN)
+    assert len(limiter) == 2
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdef"), st.integers(1, 10), st.floats(0, 30)), max_size=40
+    )
+)
+def test_no_key_begins_anew_before_it_ran_empty(uses: list[tuple[str, int, float]]) -> None:
+    """INVARIANT: a key that has not run empty is never forgotten, however many there are."""
+    clock = Moving()
+    small, large = LocalLimiter(most_keys=3, clock=clock), LocalLimiter(clock=clock)
+    for key, cost, pause in uses:
+        clock.now += pause
+        here = small.take(key, [TEN], cost)
+        if here.full is None:
+            there = large.take(key, [TEN], cost)
+            assert here.uses[0].state.level == there.uses[0].state.level or (
+                here.uses[0].state.level == 0
+                and there.uses[0].state.level <= (clock.now - there.uses[0].state.at_s) / 6 + 1e-9
+            )
+        assert len(small) <= 3
 
 
 def test_keys_that_ran_empty_go_first() -> None:

@@ -39,6 +39,23 @@ def kinds(monitor: GuardrailMonitor, days: float = 7) -> list[str]:
     return [found.kind for found in monitor.report(days).warnings]
 
 
+def test_a_run_with_many_findings_is_stopped_once() -> None:
+    monitor, _ = watching()
+    for _ in range(30):
+        monitor.record(activation())
+    runs(monitor, 1, "block")
+    runs(monitor, 199)
+    # Nobody counts the runs of a guard outside: its findings stand for them.
+    monitor.record(activation(guard="other", surface="output"))
+    report = monitor.report()
+
+    assert (report.runs, report.stopped, report.total) == (200, 2, 31)
+    assert report.daily[-1].stopped == 2
+    assert report.by_action == {"block": 31}
+    assert report.warnings == ()
+    assert "Total activations: 31 in 200 runs, 2 stopped (1.0%)" in str(report)
+
+
 def test_it_counts_by_surface_action_and_code() -> None:
     monitor, _ = watching()
     for code, action, surface in (
@@ -47,7 +64,8 @@ def test_it_counts_by_surface_action_and_code() -> None:
         ("SECRET_LEAK", "escalate", "output"),
     ):
         monitor.record(activation(code=code, action=action, surface=surface))
-    runs(monitor, 4)
+    runs(monitor, 3)
+    runs(monitor, 1, "block")
     report = monitor.report()
 
     assert report.total == 3

@@ -40,6 +40,16 @@ def test_the_config_says_what_is_asked_for() -> None:
     assert found.action is Action.WARN
 
 
+def test_a_full_limiter_refuses_a_new_key() -> None:
+    guard = RateGuard(TWO, limiter=LocalLimiter(most_keys=1, clock=lambda: 5.0))
+    assert list(guard.check("user:1")) == []
+    [found] = guard.check("user:2")
+
+    assert (found.code, found.action) == ("RATE_LIMIT", "block")
+    assert found.evidence == {"limiter_full": True, "retry_after": 1800, "counted": "process"}
+    assert list(guard.check("user:1")) == []
+
+
 def test_it_is_as_blocking_and_degraded_as_its_limiter() -> None:
     limiter = RedisLimiter.from_url("redis://localhost:1")
 

@@ -15,6 +15,7 @@ from demur.gate.safe_generate import asafe_generate, asafe_stream, safe_generate
 from demur.gate.standard import standard_pipeline
 from demur.guards.output import guard as outputs
 from demur.guards.rate.limits import RateLimit
+from demur.guards.text_rules.rules import parse_rules
 from demur.model.finding import Action
 from demur.policy.loader import parse_policy
 
@@ -35,6 +36,18 @@ rules:
     stage: HARD_BLOCKS
     if: {evidence.closed: {eq: true}}
     then: {verdict: DENY, reason_codes: [POLICY_VIOLATION]}
+"""
+OBLIGING = """
+schema_version: guard_rules.v1
+surface: output
+rules:
+  - id: MENTIONS_HARM
+    code: CONTENT_SELF_HARM
+    action: warn
+    description: Words about harm to oneself.
+    pattern: self-harm
+    refuse: [about self-harm]
+    allow: [about self-help]
 """
 ALLOWING = parse_policy(POLICY, registry=CORE)
 SHADOWING = parse_policy(
@@ -86,7 +99,7 @@ def test_a_harmful_prompt_never_reaches_the_model() -> None:
     assert generated.refusal is not None
     assert str(generated.refusal).startswith("REFUSED: CONTENT_VIOLENCE: ")
     assert generated.refusal.surface == "input"
-    assert generated.text == "I can't help with that. Is there something else I can do for you?"
+    assert "I can't help plan or cheer on hurting anyone" in generated.text
     assert [found.code for found in generated.findings] == ["CONTENT_VIOLENCE"]
 
 
@@ -97,7 +110,7 @@ def test_a_forbidden_answer_does_not_leave() -> None:
     assert "track" not in generated.text
     assert generated.refusal is not None
     assert (generated.refusal.code, generated.refusal.surface) == ("OUTPUT_FORBIDDEN", "output")
-    assert generated.text.startswith("I can't share")
+    assert "I can't share what I was about to say" in generated.text
 
 
 def test_a_model_may_be_an_object() -> None:
@@ -106,6 +119,15 @@ def test_a_model_may_be_an_object() -> None:
             return prompt.upper()
 
     assert both("hello", Model()).text == "HELLO"
+
+
+def test_a_story_about_dying_is_written_and_obliges_nobody() -> None:
+    prompt = "Write a story about a character who wants to die and finds help."
+    generated = both(prompt, lambda _: "Once there was a lighthouse.")
+
+    assert generated.text == "Once there was a lighthouse."
+    assert [found.action for found in generated.findings] == [Action.WARN]
+    assert (generated.obligations, generated.resources) == ((), ())
 
 
 def test_warnings_go_on_record_and_stop_nothing() -> None:
@@ -144,7 +166,7 @@ def test_who_asks_too_often_is_told_to_wait() -> None:
     assert [one.blocked for one in answers] == [False, False, True]
     assert answers[2].refusal is not None
     assert answers[2].refusal.code == "RATE_LIMIT"
-    assert "Please try again in " in answers[2].text
+    assert "I can't take the next message for " in answers[2].text
     assert not other.blocked
 
 
@@ -192,7 +214,7 @@ def test_a_guard_that_fails_refuses() -> None:
     assert generated.refusal is not None
     assert generated.refusal.code == "GUARDRAIL_UNAVAILABLE"
     assert not generated.refusal.decided
-    assert "can't check this safely" in generated.text
+    assert "can't answer safely" in generated.text
 
 
 def broken(_prompt: str) -> str:
@@ -341,12 +363,12 @@ def test_a_stream_can_be_awaited() -> None:
 
 def test_a_whole_answer_is_one_piece() -> None:
     assert list(safe_stream("hello", echo)) == ["You said: hello"]
-    assert [piece[:12] for piece in safe_stream(HARM, never)] == ["I can't help"]
+    assert [piece[:12] for piece in safe_stream(HARM, never)] == ["I see that t"]
 
     async def main() -> list[str]:
         return [piece async for piece in asafe_stream(HARM, never)]
 
-    assert asyncio.run(main())[0].startswith("I can't help")
+    assert asyncio.run(main())[0].startswith("I see that")
 
 
 def test_a_stream_can_be_given_up() -> None:
@@ -372,6 +394,45 @@ def test_a_stream_can_be_given_up() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_an_answer_that_grows_too_long_ends_while_it_comes(*, live: bool) -> None:
+    asked = []
+
+    def endless(_prompt: str) -> Iterator[str]:
+        while True:
+            asked.append(1)
+            assert len(asked) < 1000
+            yield "a fine number of words. "
+
+    async def awaited(prompt: str) -> AsyncIterator[str]:
+        for piece in endless(prompt):
+            yield piece
+
+    short = GuardStep(outputs, {"longest": 2400})
+    pipeline = line(short) if live else line(short, on_output())
+    stream = safe_stream("hello", endless, pipeline=pipeline)
+    shown = "".join(stream)
+
+    assert len(asked) == 101
+    assert ("a fine number" in shown) is live
+    assert len(shown) < 2400 + 400
+    assert stream.generated.blocked
+    assert str(stream.generated.refusal).startswith("REFUSED: GUARDRAIL_UNAVAILABLE: ")
+    assert "more than 2400" in str(stream.generated.refusal)
+    asked.clear()
+    assert "".join(asyncio.run(_pieces("hello", awaited, pipeline=pipeline))) == shown
+    assert len(asked) == 101
+
+
+def test_a_guard_that_calls_for_the_end_of_the_program_refuses() -> None:
+    generated = both("hello", never, pipeline=line(GuardStep(raising(SystemExit(1)))))
+
+    assert generated.blocked
+    assert str(generated.refusal).startswith("REFUSED: GUARDRAIL_UNAVAILABLE: ")
+    timed = line(GuardStep(raising(SystemExit(1)), timeout_s=5.0))
+    assert both("hello", never, pipeline=timed).blocked
+
+
 def test_with_another_guard_the_answer_is_held_until_its_end() -> None:
     other = line(GuardStep(outputs), on_output())
     stream = safe_stream("numbers", streaming, pipeline=other)
@@ -393,15 +454,22 @@ def test_what_cannot_be_judged_in_pieces_comes_whole(pipeline: Pipeline) -> None
     assert len(list(safe_stream("numbers", streaming, pipeline=pipeline))) == 1
 
 
+def test_rules_that_warn_of_what_obliges_are_waited_for() -> None:
+    rules = parse_rules(OBLIGING, "own.yaml", registry=CORE)
+    pipeline = line(GuardStep(outputs, {"rules": rules}))
+
+    assert len(list(safe_stream("numbers", streaming, pipeline=pipeline))) == 1
+
+
 def test_a_policy_that_may_let_it_pass_is_waited_for() -> None:
     def card(_prompt: str) -> Iterator[str]:
-        yield from ("Your credit card ", "is 4111 1111 1111 1111.")
+        yield from ("Your credit card ", "is 4929 3813 3266 4717.")
 
     assert safe_generate("hello", card).blocked
 
     with opened(SHADOWING) as gate:
         stream = safe_stream("hello", card, gate=gate)
-        assert list(stream) == ["Your credit card is 4111 1111 1111 1111."]
+        assert list(stream) == ["Your credit card is 4929 3813 3266 4717."]
 
     assert stream.generated.record is not None
     assert stream.generated.record.shadowed_codes == ("PII_DETECTED",)
