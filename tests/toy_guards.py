@@ -36,7 +36,7 @@ def seeing(*findings: Any, **more: Any) -> Guard:
     return guard(lambda _event, _config: iter(findings), **more)
 
 
-def raising(error: Exception, before: Iterable[Finding] = (), **more: Any) -> Guard:
+def raising(error: BaseException, before: Iterable[Finding] = (), **more: Any) -> Guard:
     """Return a guard that raises, after some findings."""
 
     def check(_event: Any, _config: Any) -> Iterator[Finding]:

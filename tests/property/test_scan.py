@@ -15,6 +15,7 @@ from demur.codes.vocabulary import Surface
 from demur.guards.text_rules.matching import Matcher
 from demur.guards.text_rules.rule import Rule, RuleSet
 from demur.model.finding import Action
+from demur.scan import core
 from demur.scan.database import Database, EngineType, default_engine
 from demur.scan.decode import readings
 from demur.scan.fold import fold
@@ -130,6 +131,34 @@ def test_both_engines_find_the_same_and_miss_nothing(
 
     assert _spans(patterns, data, Re2Engine, chunk) == direct
     assert _spans(patterns, data, default_engine(), chunk) == direct
+
+
+def _gapped(parts: list[str]) -> str:
+    return ".{0,6}".join(parts)
+
+
+PIECES = st.lists(SOURCES, min_size=2, max_size=3).map(_gapped)
+GAPPED = st.one_of(
+    PIECES, st.tuples(PIECES, PIECES, SOURCES).map(lambda p: f"({p[0]}|{p[1]}){p[2]}")
+)
+
+
+@given(st.lists(GAPPED.map(_read).filter(bool), min_size=1, max_size=3), DATA)
+@settings(max_examples=100)
+def test_patterns_that_are_cut_at_their_gaps_find_the_same(
+    patterns: list[Pattern], text: str
+) -> None:
+    data = fold(text).data
+    direct = [
+        [found.span() for found in searcher(pattern.expression).finditer(data)]
+        for pattern in patterns
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        # Whatever there is to be cut is cut, however small the pattern and common the words.
+        for name, value in {"_LARGE": 0, "_SMALLEST": 0, "_GAP": 4, "_SELDOM": 1e9}.items():
+            patch.setattr(core, name, value)
+
+        assert _spans(patterns, data, default_engine(), 8) == direct
 
 
 @given(SOURCES.map(_read).filter(bool), DATA)

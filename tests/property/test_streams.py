@@ -27,7 +27,7 @@ PIECES = st.sampled_from(
         *(base64.b64encode(row.encode()).decode() for row in ROWS[:4]),
         *("\u200b".join(row) for row in ROWS[:4]),
         *("password = ", "api_key: ", '"', "Authorization: Bearer ", "the password is "),
-        *("4111 1111 1111 1111", "4111", "GB82 WEST 1234 5698 7654 32", "078-05-1120", "card "),
+        *("4929 3813 3266 4717", "4111", "GB94 DEMO 2047 1583 9062 14", "899-71-3364", "card "),
         *("-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----", "eyJhbGciOiJIUzI1NiJ9."),
         *(INSTRUCTIONS, INSTRUCTIONS[20:60], "CANARY-77", "CANARY", "postgres://bob:", "@db/x"),
         *(

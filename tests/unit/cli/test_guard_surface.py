@@ -9,7 +9,7 @@ from installed_guards import GOOD, Install
 
 from demur.cli.main import main
 
-CARD = "Your credit card is 4111 1111 1111 1111."
+CARD = "Your credit card is 4929 3813 3266 4717."
 LIMIT = {"key": "mary", "limit": {"count": 1, "per_s": 60}}
 
 

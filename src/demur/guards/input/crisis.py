@@ -3,7 +3,8 @@
 Nobody who speaks of dying is met with a bare refusal: the finding brings the lines of the
 person's country, or, where it is not known, ways to find one anywhere.
 
-Limits: lines change; the list holds well-known national ones and is no medical advice.
+Limits: lines change; the list holds well-known national ones and is no medical advice. Each
+names the site of who runs it, and whether the number was compared with public sources.
 """
 
 from functools import cache
@@ -20,17 +21,20 @@ _SIGNALS = {
     "CRISIS_SELF_HARM_NOW": "self_harm",
     "CRISIS_OTHERS": "harm_to_others",
     "CRISIS_FRIEND": "concern_for_another",
-    "CRISIS_IN_FICTION": "fiction_or_study",
 }
 _SUICIDE = "suicide"
 _UNKNOWN = "unknown"
 
 
-class Resource(msgspec.Struct, frozen=True, kw_only=True):
-    """A place that helps: its name, how to reach it, and the country it serves, if only one."""
+class Resource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A place that helps: its name, how to reach it, and the country it serves, if only one.
+
+    `source` is the site of who runs it: where to look before relying on the contact.
+    """
 
     name: str
     contact: str
+    source: str
     country: str | None = None
 
 
@@ -61,14 +65,17 @@ def crisis_evidence(hit: Hit, locale: str | None) -> dict[str, Any]:
         "rule": hit.rule.id,
         "signal": _SIGNALS.get(hit.rule.id, _SUICIDE),
         "locale": locale or _UNKNOWN,
-        "resources": [
-            {name: value for name, value in msgspec.structs.asdict(resource).items() if value}
-            for resource in resources_for(locale)
-        ],
+        "resources": [_shown(resource) for resource in resources_for(locale)],
     }
     if hit.via != PLAIN:
         evidence["via"] = hit.via
     return evidence
+
+
+def _shown(resource: Resource) -> dict[str, str]:
+    """Return what somebody in need has to know of a line."""
+    shown = {"name": resource.name, "contact": resource.contact}
+    return {**shown, "country": resource.country} if resource.country else shown
 
 
 def _country(locale: str | None, known: _Directory) -> str | None:

@@ -7,6 +7,7 @@ Limits: a value is one word of ASCII; passphrases of words are not told from pro
 
 import re
 
+from demur.guards.secrets.ascii_view import read_as_ascii
 from demur.guards.secrets.entropy import classes, is_random, mixing
 from demur.guards.secrets.masking import secret_seen
 from demur.guards.secrets.placeholders import is_placeholder
@@ -35,6 +36,7 @@ _OPEN_NAME = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _AWS_NAME = re.compile(r"secret[ _-]?access[ _-]?key\W{0,8}\Z", re.IGNORECASE | re.ASCII)
+_AWS_EXAMPLE = ("EXAMPLEKEY", "EXAMPLE")
 _AWS_VALUE = re.compile(r"[A-Za-z0-9/+]{40}")
 _VALUE = re.compile(
     r"(?:is |:=|=>|=(?![=~])|:(?![:/]))[*_]{0,2}[ \t]{0,4}(?P<quote>\\?[\"'`]?)"
@@ -91,7 +93,9 @@ def _judge(text: str, value: re.Match[str]) -> Seen | None:
     secret = _cut(value)
     place = value.start()
     if _AWS_VALUE.fullmatch(secret) and _AWS_NAME.search(text, max(0, place - _REACH), place):
-        return secret_seen("aws secret key", secret, value.start("value"), Action.BLOCK)
+        # Those that the provider's own pages show say so.
+        asked = Action.WARN if secret.endswith(_AWS_EXAMPLE) else Action.BLOCK
+        return secret_seen("aws secret key", secret, value.start("value"), asked)
     if len(secret) < _SHORTEST or _CODE.search(secret) or is_placeholder(secret):
         return None
     action = _strength(secret, prose=value[0].startswith("is "))
@@ -119,4 +123,4 @@ def _strength(secret: str, *, prose: bool) -> Action | None:
     return Action.WARN if chosen else None
 
 
-ASSIGNED_SECRETS = Seeker(_seek, reach=_REACH + 2)
+ASSIGNED_SECRETS = read_as_ascii(Seeker(_seek, reach=_REACH + 2))

@@ -21,7 +21,11 @@ _FEWEST_BITS = 2.5
 # Example tokens of the standard's own web page all carry this subject.
 _EXAMPLE_SUBJECT = "1234567890"
 _TEST_HOSTS = re.compile(
-    r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|(?:[\w-]+\.)*example\.\w+)\b"
+    r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|(?:[\w-]+\.)*example(?:\.\w+)?"
+    # Addresses and names that are set aside for documents.
+    r"|192\.0\.2\.\d+|198\.51\.100\.\d+|203\.0\.113\.\d+|\[2001:db8:[0-9a-f:]*\]"
+    r"|(?:[\w-]+\.)+(?:test|invalid|localhost))(?![\w-]|\.\w)",
+    re.IGNORECASE,
 )
 _WEAK = frozenset(["admin", "pass", "pwd", "root", "secret", "guest", "user", "test", "postgres"])
 

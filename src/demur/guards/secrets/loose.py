@@ -6,6 +6,7 @@ meant to be seen.
 
 import re
 
+from demur.guards.secrets.ascii_view import read_as_ascii
 from demur.guards.secrets.entropy import bits_per_character, mixing
 from demur.guards.secrets.masking import secret_seen
 from demur.guards.secrets.placeholders import is_placeholder
@@ -55,4 +56,4 @@ def _is_loose(word: str) -> bool:
     )
 
 
-LOOSE_SECRETS = Seeker(_seek, reach=1)
+LOOSE_SECRETS = read_as_ascii(Seeker(_seek, reach=1))

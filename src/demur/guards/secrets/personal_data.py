@@ -1,15 +1,20 @@
 """Find numbers that stand for a person: cards, bank accounts, US identities. Code: PII_DETECTED.
 
 Each must satisfy its own arithmetic. Digits without a form of their own or a word that
-names them only go on record. Limits: names, addresses, phone numbers and e-mail addresses
-are not looked for; an answer is full of them for good reasons.
+names them only go on record, and so do numbers that are published as examples. Digits of other
+scripts and forms, and digits with something invisible between them, are read as plain ones.
+Limits: names, addresses, phone numbers and e-mail addresses are not looked for; an answer is
+full of them for good reasons.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from demur.codes.reason_code import ReasonCode
+from demur.guards.secrets.ascii_view import read_as_ascii
 from demur.guards.secrets.checksums import luhn_holds, mod97_holds
+from demur.guards.secrets.published import is_published
 from demur.guards.text_rules.seeking import NOTHING, Seeker, Seen, Sought
 from demur.model.finding import Action
 
@@ -20,8 +25,8 @@ _WIDTH = 48
 _DIGIT = re.compile(r"[0-9]")
 # What can begin a number comes first: so much text is passed over quickly.
 _CARD = re.compile(
-    r"\d(?<![\w.+-]\d)(?:\d{3}([ -])\d{4}\1\d{4}\1\d{1,7}|\d{3}([ -])\d{6}\2\d{4,5}|\d{12,18})"
-    r"(?!\w|[.-]\d)",
+    r"\d(?<![\w.+-]\d)(?:\d{3}([ .-])\d{4}\1\d{4}\1\d{1,7}|\d{3}([ .-])\d{6}\2\d{4,5}|\d{12,18}"
+    r"|([ .-])\d(?:\3\d){11,17})(?!\w|[.-]\d)",
     re.ASCII,
 )
 _CARD_WORD = re.compile(
@@ -65,16 +70,20 @@ _SSN = re.compile(
 )
 _SSN_WORD = re.compile(r"\b(?:ssn|social security|social insurance|tax ?payer)\b", re.IGNORECASE)
 
-_Found = tuple[int, int, str, bool]
+# Start, end, what it is, the number itself, and whether that is certain.
+_Found = tuple[int, int, str, str, bool]
+_SEPARATORS = re.compile(r"[ .-]")
 
 
 def _cards(text: str, begin: int) -> Iterator[_Found]:
     while match := _CARD.search(text, begin):
-        digits = re.sub("[ -]", "", match[0])
+        digits = _SEPARATORS.sub("", match[0])
         begin = match.start() + 1
         if _NETWORKS.fullmatch(digits) and len(set(digits)) > 1 and luhn_holds(digits):
-            sure = len(digits) < len(match[0]) or _named(_CARD_WORD, text, match.start())
-            yield match.start(), match.end(), "payment card", sure
+            # A table of single digits may add up to a card; only groups are a form of cards.
+            grouped = (match[1] or match[2]) is not None
+            sure = grouped or _named(_CARD_WORD, text, match.start())
+            yield match.start(), match.end(), "payment card", digits, sure
 
 
 def _accounts(text: str, begin: int) -> Iterator[_Found]:
@@ -82,7 +91,8 @@ def _accounts(text: str, begin: int) -> Iterator[_Found]:
         begin = match.start() + 1
         end = _account_end(match)
         if end and not text[end : end + 1].isalnum():
-            yield match.start(), end, "bank account", True
+            number = text[match.start() : end].replace(" ", "")
+            yield match.start(), end, "bank account", number, True
 
 
 def _account_end(match: re.Match[str]) -> int | None:
@@ -99,7 +109,8 @@ def _account_end(match: re.Match[str]) -> int | None:
 def _social(text: str, begin: int) -> Iterator[_Found]:
     for match in _SSN.finditer(text, begin):
         named = _named(_SSN_WORD, text, match.start())
-        yield match.start(), match.end(), "social security number", named
+        number = match[0].replace("-", "")
+        yield match.start(), match.end(), "social security number", number, named
 
 
 def _named(words: re.Pattern[str], text: str, place: int) -> bool:
@@ -117,16 +128,21 @@ def personal_data(sure: Action) -> Seeker:
         if not _DIGIT.search(text, begin):
             return Sought(NOTHING, decided)
         seen = [
-            _seen(start, end, entity, sure if certain else Action.WARN)
+            _seen(found, sure)
             for kind in _KINDS
-            for start, end, entity, certain in kind(text, begin)
-            if start < decided
+            for found in kind(text, begin)
+            if found[0] < decided
         ]
         return Sought(tuple(seen), decided)
 
-    return Seeker(seek, reach=_REACH + 1)
+    return read_as_ascii(Seeker(seek, reach=_REACH + 1))
 
 
-def _seen(start: int, end: int, entity: str, action: Action) -> Seen:
+def _seen(found: _Found, sure: Action) -> Seen:
+    start, end, entity, number, certain = found
     detail = f"{entity} of {end - start} characters"
-    return Seen(start, end, ReasonCode.PII_DETECTED, action, detail, {"entity": entity})
+    evidence: dict[str, Any] = {"entity": entity}
+    if is_published(entity, number):
+        certain, evidence["published"] = False, True
+    action = sure if certain else Action.WARN
+    return Seen(start, end, ReasonCode.PII_DETECTED, action, detail, evidence)

@@ -9,18 +9,21 @@ from collections.abc import Iterator
 import re2
 
 from demur.codes.vocabulary import Surface
+from demur.guards.secrets.ascii_view import ascii_view
 from demur.guards.secrets.personal_data import personal_data
 from demur.model.finding import Action, Finding, Span
 
 __all__ = ["personal_findings"]
 
 # All of these numbers have so many digits with nothing much between; most texts have none.
-_DIGITS = re2.compile(rb"[0-9](?:[ -]?[0-9]){7}")
+_DIGITS = re2.compile(rb"[0-9](?:[ .-]?[0-9]){7}")
 
 
 def personal_findings(text: str, action: Action | None, surface: Surface) -> Iterator[Finding]:
     """Yield the personal numbers in `text`; none where no action is asked for."""
-    if action is None or not _DIGITS.search(text.encode("ascii", "replace")):
+    if action is None:
+        return
+    if not _DIGITS.search(ascii_view(text).text.encode("ascii", "replace")):
         return
     for seen in personal_data(action).seek(text, 0, True).seen:
         yield Finding(

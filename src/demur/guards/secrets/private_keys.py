@@ -6,6 +6,7 @@ only speaks of the armour, or shows dots where a key would stand, passes.
 
 import re
 
+from demur.guards.secrets.ascii_view import read_as_ascii
 from demur.guards.secrets.masking import secret_seen
 from demur.guards.text_rules.seeking import Seeker, Seen, Sought
 from demur.model.finding import Action
@@ -77,4 +78,4 @@ def _body_end(text: str, head: re.Match[str], final: bool) -> int | None:  # noq
     return head.start() if not _KEY_LINE.search(inner) or _STANDS_FOR.search(inner) else end
 
 
-PRIVATE_KEYS = Seeker(_seek, reach=0)
+PRIVATE_KEYS = read_as_ascii(Seeker(_seek, reach=0))

@@ -1,7 +1,7 @@
 """Find credentials by their format. Code: SECRET_LEAK.
 
-Limits: ASCII as issued; a credential with anything inserted into it, split over lines or
-encoded once more is not found by its format.
+Full-width letters and invisible characters between them do not hide a credential. Limits: one
+with anything visible inserted into it, split over lines or encoded once more is not found.
 """
 
 import re
@@ -11,6 +11,7 @@ from typing import Any
 
 import re2
 
+from demur.guards.secrets.ascii_view import read_as_ascii
 from demur.guards.secrets.formats import FORMATS, LONGEST_ANCHOR, Format
 from demur.guards.secrets.masking import secret_seen
 from demur.guards.text_rules.seeking import Seeker, Seen, Sought
@@ -89,4 +90,4 @@ def _judge(text: str, start: int, wanted: Format) -> Seen | None:
     return secret_seen(wanted.kind, match["secret"], match.start("secret"), action)
 
 
-FORMATTED_SECRETS = Seeker(_seek, reach=_LONGEST_LEAD + 2)
+FORMATTED_SECRETS = read_as_ascii(Seeker(_seek, reach=_LONGEST_LEAD + 2))

@@ -15,6 +15,7 @@ import msgspec
 import re2
 
 from demur.errors import InputError, InputTypeError
+from demur.scan.fold import fold
 
 __all__ = ["Call", "History", "Spent"]
 
@@ -30,6 +31,9 @@ _NOISE = re2.compile(rf"{_PASSING}|\b[0-9a-f]*[0-9][0-9a-f]{{11,}}\b|[0-9]+(?:[.
 # In the message of an error, also what it quotes of the arguments.
 _QUOTED = re2.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[^\s]*[/\\][^\s]*|[^\s]*[0-9][^\s]*|\S+\.\w+")
 _LONGEST = 4000
+_LONGEST_JSON = 100_000
+# JSON in JSON is read so often, and left as a text beyond.
+_DEEPEST = 3
 _FAILURE = re2.compile(
     r"^[\"']?(?:error|exception|traceback|fatal|failed|failure|timeout|timed out|denied"
     r"|unauthori[sz]ed|forbidden|not found|no such|no (?:results?|matches|data|records)|cannot"
@@ -71,7 +75,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def exact(self) -> str:
-        """The arguments as one text; case and white space make no difference."""
+        """The arguments as one text; spelling and the order of keys make no difference."""
         return _one_form(self.arguments)
 
     @cached_property
@@ -149,23 +153,48 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         return History(calls=calls[-keep:], earlier=earlier)
 
 
-def _plain(text: str) -> str:
-    # One character stands for one: a lone surrogate has no bytes to match.
-    return text.encode("utf-8", "replace").decode()
-
-
 def _one_form(value: Any) -> str:
+    """Return a value as one text, the same for all spellings of it.
+
+    A text that holds JSON is read as such, so that the order of its keys makes no difference.
+    """
+    try:
+        folded = _folded(value, _DEEPEST)
+        if isinstance(folded, str):
+            return folded
+        return json.dumps(folded, sort_keys=True, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError("a call has arguments or a result that are no JSON") from error
+
+
+def _folded(value: Any, depth: int) -> Any:
     if isinstance(value, str):
-        text = value
-    else:
-        try:
-            text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=_mapping)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InputError("a call has arguments or a result that are no JSON") from error
-    return " ".join(_plain(text).casefold().split())
+        held = _json_in(value) if depth else None
+        return _fold_text(value) if held is None else _folded(held, depth - 1)
+    if isinstance(value, Mapping):
+        return {_key(key): _folded(item, depth) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_folded(item, depth) for item in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    raise InputTypeError.expected("a value", "JSON", value)
 
 
-def _mapping(value: Any) -> dict[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise InputTypeError.expected("a value", "JSON", value)
-    return dict(value)
+def _key(key: Any) -> Any:
+    return _fold_text(key) if isinstance(key, str) else key
+
+
+def _fold_text(text: str) -> str:
+    """Return a text without case, look-alikes, invisible characters and idle white space."""
+    return fold(text).data.decode("latin-1").strip()
+
+
+def _json_in(text: str) -> dict[str, Any] | list[Any] | None:
+    """Return the object or list that a text is the JSON of, if it is."""
+    inside = text.strip()
+    if not 1 < len(inside) <= _LONGEST_JSON or inside[0] + inside[-1] not in {"{}", "[]"}:
+        return None
+    try:
+        return json.loads(inside)  # type: ignore[no-any-return] # it begins as an object or a list
+    except (ValueError, RecursionError):
+        return None

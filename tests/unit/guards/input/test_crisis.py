@@ -1,3 +1,7 @@
+import json
+import re
+from importlib.resources import files
+
 import pytest
 
 from demur.guards.input.crisis import crisis_evidence, resources_for
@@ -49,6 +53,16 @@ def test_every_country_has_a_line_and_a_directory() -> None:
         assert all(line.name and line.contact for line in found)
 
 
+def test_every_line_names_the_site_of_who_runs_it() -> None:
+    source = files("demur.guards") / "data" / "crisis_lines.json"
+    held = json.loads(source.read_text(encoding="utf-8"))
+    lines = [*held["anywhere"], *(line for some in held["countries"].values() for line in some)]
+
+    assert len(lines) > 40
+    for line in lines:
+        assert re.fullmatch(r"[\w-]+(\.[\w-]+)+", line["source"])
+
+
 def test_another_country_of_a_language_is_not_taken_for_its_first() -> None:
     assert "TelefonSeelsorge" not in names("de-LI")
 
@@ -60,7 +74,6 @@ def test_another_country_of_a_language_is_not_taken_for_its_first() -> None:
         ("CRISIS_SELF_HARM_NOW", "self_harm"),
         ("CRISIS_OTHERS", "harm_to_others"),
         ("CRISIS_FRIEND", "concern_for_another"),
-        ("CRISIS_IN_FICTION", "fiction_or_study"),
     ],
 )
 def test_the_evidence_says_what_sort_of_danger_was_seen(rule: str, signal: str) -> None:

@@ -84,7 +84,7 @@ def test_signs_of_failed_alignment_are_recorded_and_not_blocked() -> None:
 
 
 def test_findings_come_in_the_order_of_spans() -> None:
-    text = f"{MADE['github token']} card 4111 1111 1111 1111 and {MADE['private key']}"
+    text = f"{MADE['github token']} card 4929 3813 3266 4717 and {MADE['private key']}"
     spans = [finding.span.start for finding in found(text) if finding.span]
 
     assert len(spans) == 3
@@ -115,8 +115,8 @@ def test_each_search_can_be_turned_off() -> None:
     assert found(MADE["github token"], secrets=False) == []
     assert found(f"a {drawn(48)} b", loose_secrets=False) == []
     assert len(found(f"a {drawn(48)} b")) == 1
-    assert found("Card 4111 1111 1111 1111", personal=None) == []
-    assert found("Card 4111 1111 1111 1111", personal=Action.BLOCK)[0].action is Action.BLOCK
+    assert found("Card 4929 3813 3266 4717", personal=None) == []
+    assert found("Card 4929 3813 3266 4717", personal=Action.BLOCK)[0].action is Action.BLOCK
     assert found(" " * 400, padding=None) == []
     assert found(" " * 400)[0].evidence == {"rule": "LONG_PADDING"}
 
@@ -136,7 +136,7 @@ def test_a_secret_found_twice_is_reported_once() -> None:
 
 
 def test_the_worse_of_two_findings_at_a_place_stays() -> None:
-    text = f"Card {drawn(9)}4111 1111 1111 1111"
+    text = f"Card {drawn(9)}4929 3813 3266 4717"
     rules = toy_rules("pattern: \\bcard .{0,60}", action="warn")
 
     assert [finding.code for finding in found(text, rules=rules)] == ["OUTPUT_FORBIDDEN"]

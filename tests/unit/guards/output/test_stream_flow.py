@@ -74,7 +74,7 @@ def test_overlapping_spans_are_masked_once() -> None:
 
 def test_a_span_inside_another_is_masked_with_it() -> None:
     output = OutputConfig(rules=toy_rules("pattern: a card .{0,30}here"))
-    text = "_a card 4111 1111 1111 1111 here_"
+    text = "_a card 4929 3813 3266 4717 here_"
     flow, pieces = run(text, output=output, on_block=OnBlock.REDACT, mask="#")
 
     assert ("".join(pieces), len(flow.result.findings)) == ("_#_", 2)
@@ -89,7 +89,7 @@ def test_rules_can_be_tried_out_without_effect() -> None:
 
 def test_every_finding_is_told_also_warnings() -> None:
     told: list[Finding] = []
-    card = f"Card 4111 1111 1111 1111.{' .' * 30} Order 4012888888881881. "
+    card = f"Card 4929 3813 3266 4717.{' .' * 30} Order 4929381332664717. "
     flow, pieces = run(card, on_finding=told.append, stops=frozenset({Action.BLOCK}))
 
     assert "".join(pieces) == card
@@ -98,7 +98,7 @@ def test_every_finding_is_told_also_warnings() -> None:
 
 
 def test_what_a_person_should_see_first_stops_a_stream() -> None:
-    flow, _ = run("Card 4111 1111 1111 1111. ")
+    flow, _ = run("Card 4929 3813 3266 4717. ")
 
     assert flow.result.refusal == "REFUSED: PII_DETECTED: payment card of 19 characters"
 

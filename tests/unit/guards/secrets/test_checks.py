@@ -28,3 +28,7 @@ def test_a_password_that_repeats_the_user_is_for_trying_things_out() -> None:
     assert url_password("", match(ADDRESS, "shopkeeper:shopkeeper@db")) is None
     assert url_password("", match(ADDRESS, f"shopkeeper:{made(12)}@db")) is Action.BLOCK
     assert url_password("", match(ADDRESS, f"shopkeeper:{made(12)}@db.example.com")) is Action.WARN
+    for host in ("203.0.113.7", "db.corp.test", "example", "[2001:db8::5]", "DB.EXAMPLE.ORG"):
+        assert url_password("", match(ADDRESS, f"shopkeeper:{made(12)}@{host}")) is Action.WARN
+    for host in ("203.0.114.7", "example.corp.net", "latest", "example-shop.com"):
+        assert url_password("", match(ADDRESS, f"shopkeeper:{made(12)}@{host}")) is Action.BLOCK

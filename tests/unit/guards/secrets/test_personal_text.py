@@ -2,14 +2,14 @@ from demur.codes.vocabulary import Surface
 from demur.guards.secrets.personal_text import personal_findings
 from demur.model.finding import Action
 
-TEXT = "Pay by card 4111 1111 1111 1111."
+TEXT = "Pay by card 4929 3813 3266 4717."
 
 
 def test_a_number_that_stands_for_a_person_is_a_finding_of_the_surface() -> None:
     [seen] = personal_findings(TEXT, Action.ESCALATE, Surface.INPUT)
 
     assert seen.span is not None
-    assert TEXT[seen.span.start : seen.span.end] == "4111 1111 1111 1111"
+    assert TEXT[seen.span.start : seen.span.end] == "4929 3813 3266 4717"
     assert (seen.surface, seen.action, seen.evidence["entity"]) == (
         "input",
         Action.ESCALATE,

@@ -34,6 +34,12 @@ def test_the_third_same_call_is_a_loop() -> None:
     assert rules([call(q="a")] * 3) == ["REPEAT"]
 
 
+def test_a_spelling_does_not_hide_a_repeat() -> None:
+    spelt = ['{"q": "a", "n": 1}', '{"n":1,"q":"a"}', '{"q": "\u200ba ", "n": 1}']
+
+    assert rules(Call(name="t", arguments=text) for text in spelt) == ["REPEAT"]
+
+
 def test_a_loop_is_told_before_its_last_call_has_run() -> None:
     assert rules([call(q="a", result="x"), call(q="a", result="x"), call(q="a")]) == ["REPEAT"]
 

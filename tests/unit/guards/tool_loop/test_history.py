@@ -18,9 +18,16 @@ def call(**fields: Any) -> Call:
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
         (MappingProxyType({"a": 1}), {"a": 1}),
         ("text ", "TEXT"),
+        ({"q": "we\u200bather"}, {"q": "weather"}),
+        ({"q": " weather "}, {"q": "weather"}),
+        ({"q": "\uff57eather"}, {"q": "weather"}),
+        ('{"a": 1, "b": [2, 3]}', '{"b":[2,3],"a":1}'),
+        ('{"a": 1}', {"a": 1}),
+        ({"body": '{"x": 1, "y": 2}'}, {"body": '{"y":2, "x":1}'}),
+        ({"\u200bq": (1, 2)}, {"q": [1, 2]}),
     ],
 )
-def test_case_order_and_white_space_make_no_other_arguments(one: Any, other: Any) -> None:
+def test_spelling_and_the_order_of_keys_make_no_other_arguments(one: Any, other: Any) -> None:
     assert call(arguments=one).exact == call(arguments=other).exact
 
 
@@ -141,3 +148,8 @@ def test_senseless_totals_are_an_error(fields: dict[str, Any]) -> None:
 def test_a_history_holds_calls() -> None:
     with pytest.raises(InputError):
         History(calls=("call",))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["{not json}", "{", "[1, 2", "{}x", "[" * 50_000 + "]" * 50_000])
+def test_what_only_looks_like_json_is_a_text(text: str) -> None:
+    assert call(arguments=text).exact == text

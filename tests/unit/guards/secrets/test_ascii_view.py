@@ -1,0 +1,128 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_secrets import github_token
+
+from demur.guards.output.guard import OutputConfig, OutputText, check, holding
+from demur.guards.secrets.ascii_view import ascii_view
+from demur.guards.secrets.personal_text import personal_findings
+from demur.model.finding import Action, Finding
+
+WIDE = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
+HIDDEN = "\u200b"
+CARD = "4929 3813 3266 4717"
+
+
+def found(text: str) -> list[Finding]:
+    return list(check(OutputText(text), OutputConfig(loose_secrets=False)))
+
+
+def marked(text: str) -> list[str]:
+    return [text[each.span.start : each.span.end] for each in found(text) if each.span]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        CARD.translate(WIDE),
+        CARD.replace(" ", "\u00a0"),
+        CARD.replace(" ", "\u2013"),
+        CARD.replace(" ", "."),
+        "\u200b".join(CARD),
+        "\u2060\ufeff".join(CARD),
+        "".join(chr(0x0660 + int(c)) if c.isdigit() else c for c in CARD),
+        "".join(chr(0x1D7CE + int(c)) if c.isdigit() else c for c in CARD),
+        " ".join(CARD.replace(" ", "")),
+        "-".join(CARD.replace(" ", "")),
+    ],
+)
+def test_a_card_is_found_however_its_digits_are_written(written: str) -> None:
+    text = f"Your credit card is {written}, as you asked."
+    [seen] = found(text)
+
+    assert (seen.code, seen.action) == ("PII_DETECTED", Action.ESCALATE)
+    assert marked(text) == [written]
+    [again] = personal_findings(text, Action.ESCALATE, seen.surface)
+    assert again.span == seen.span
+
+
+@pytest.mark.parametrize("change", ["wide", "hidden"])
+def test_a_token_is_found_in_other_letters(change: str) -> None:
+    token = github_token()
+    written = token.translate(WIDE) if change == "wide" else "\u200d".join(token)
+    text = f"Take {written} for the build."
+    [seen] = found(text)
+
+    assert (seen.code, seen.action) == ("SECRET_LEAK", Action.BLOCK)
+    assert marked(text) == [written]
+
+
+def test_digits_one_by_one_are_no_card_unless_something_names_it() -> None:
+    digits = " ".join(CARD.replace(" ", ""))
+
+    [seen] = found(f"The rolls were {digits} in this order.")
+    assert seen.action is Action.WARN
+    assert found("The rolls were 4 2 1 6 3 5 2 2 6 1 4 3 in this order.") == []
+
+
+def test_a_text_that_reads_as_it_stands_is_not_touched() -> None:
+    for text in ("plain", "déjà vu, naïve, «quoted», 日本語", ""):
+        assert ascii_view(text).text is text
+
+
+def test_places_lead_back_to_the_text() -> None:
+    view = ascii_view("a\u200b\u200b\uff11b")
+
+    assert view.text == "a1b"
+    assert [view.begin(place) for place in range(6)] == [0, 1, 1, 1, 2, 3]
+    assert [view.origin(place, 5) for place in range(4)] == [0, 3, 4, 5]
+    assert view.end(2) == 4
+    assert ascii_view("\uff11b").places is None
+
+
+def test_the_rest_of_a_long_invisible_run_is_a_gap() -> None:
+    assert ascii_view("1" + HIDDEN * 8 + "2").text == "12"
+    assert ascii_view("1" + HIDDEN * 10 + "2").text == "1\0\x002"
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "4929",
+            "3813".translate(WIDE),
+            " ",
+            "3266",
+            "4717",
+            "\u200b",
+            "\u200b" * 9,
+            "card ",
+            "\u2013",
+            "é",
+        ),
+        *(
+            "ghp_",
+            "password = ",
+            "password:".translate(WIDE),
+            "Zx9\u2060Kq2Lm7Rt4Wv8",
+            ". ",
+            "899-71-3364",
+            "SSN ",
+        ),
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=24), st.lists(st.integers(1, 40), min_size=1, max_size=8))
+def test_the_pieces_of_a_text_make_no_difference(pieces: list[str], sizes: list[int]) -> None:
+    text = "".join(pieces) + " " * 70
+    whole = list(holding(OutputConfig()).add(text, final=True))
+    stream = holding(OutputConfig())
+    seen: list[Finding] = []
+    place = number = 0
+    while place < len(text):
+        size = sizes[number % len(sizes)]
+        seen += stream.add(text[place : place + size])
+        place, number = place + size, number + 1
+    seen += stream.add("", final=True)
+
+    assert seen == whole
