@@ -24,6 +24,8 @@ GENERATORS = (
     "demur.guards.text_rules.schema",
     "demur.model.schema",
     "demur.policy.schema",
+    "demur.providers.page",
+    "demur.respond.schema",
     "demur.cli.reference",
 )
 

@@ -44,9 +44,18 @@ if TYPE_CHECKING:
     from demur.model.decision import Decision
     from demur.model.finding import Finding, Span
     from demur.model.grant import Grant
+    from demur.model.next_step import NextStep, next_step
     from demur.model.record import DecisionRecord
     from demur.model.refusal import Refusal
+    from demur.model.refusal_source import RefusalSource
     from demur.policy.loader import load_policy, parse_policy
+    from demur.providers.normalize import normalize
+    from demur.providers.streams import StreamReader
+    from demur.respond.compose import compose
+    from demur.respond.graceful import GracefulRefusal
+    from demur.respond.lint import lint_refusal
+    from demur.respond.loading import load_templates
+    from demur.respond.views import view
     from demur.store.opening import open_store
     from demur.store.store import Store
     from demur.version import __version__
@@ -65,12 +74,14 @@ __all__ = [
     "FoundRefusal",
     "Gate",
     "Generated",
+    "GracefulRefusal",
     "Grant",
     "GrantKind",
     "GuardStep",
     "GuardrailMonitor",
     "KeyRing",
     "MemorySettings",
+    "NextStep",
     "ParsedRefusal",
     "Pipeline",
     "RateGuard",
@@ -78,11 +89,13 @@ __all__ = [
     "ReasonCode",
     "Refusal",
     "RefusalClass",
+    "RefusalSource",
     "Registry",
     "Severity",
     "SigningKey",
     "Span",
     "Store",
+    "StreamReader",
     "Surface",
     "TrustedKey",
     "Verdict",
@@ -90,13 +103,18 @@ __all__ = [
     "asafe_generate",
     "asafe_stream",
     "classify",
+    "compose",
     "conclude",
     "decide",
     "default_registry",
     "explain",
     "find_refusals",
     "format_refusal",
+    "lint_refusal",
     "load_policy",
+    "load_templates",
+    "next_step",
+    "normalize",
     "open_limiter",
     "open_store",
     "parse_policy",
@@ -106,6 +124,7 @@ __all__ = [
     "safe_stream",
     "sign_grant",
     "standard_pipeline",
+    "view",
     "why_rejected",
 ]
 
@@ -139,21 +158,25 @@ _HOMES = {
     "demur.gate.monitor": ("GuardrailMonitor",),
     "demur.gate.pipeline": ("GuardStep", "Pipeline"),
     "demur.gate.rate_guard": ("RateGuard", "open_limiter"),
-    "demur.gate.safe_generate": (
-        "asafe_generate",
-        "asafe_stream",
-        "safe_generate",
-        "safe_stream",
-    ),
+    "demur.gate.safe_generate": ("asafe_generate", "asafe_stream", "safe_generate", "safe_stream"),
     "demur.gate.standard": ("standard_pipeline",),
     "demur.guards.rate.limits": ("RateLimit",),
     "demur.memory.settings": ("MemorySettings",),
     "demur.model.decision": ("Decision",),
     "demur.model.finding": ("Finding", "Span"),
     "demur.model.grant": ("Grant",),
+    "demur.model.next_step": ("NextStep", "next_step"),
     "demur.model.record": ("DecisionRecord",),
     "demur.model.refusal": ("Refusal",),
+    "demur.model.refusal_source": ("RefusalSource",),
     "demur.policy.loader": ("load_policy", "parse_policy"),
+    "demur.providers.normalize": ("normalize",),
+    "demur.providers.streams": ("StreamReader",),
+    "demur.respond.compose": ("compose",),
+    "demur.respond.graceful": ("GracefulRefusal",),
+    "demur.respond.lint": ("lint_refusal",),
+    "demur.respond.loading": ("load_templates",),
+    "demur.respond.views": ("view",),
     "demur.store.opening": ("open_store",),
     "demur.store.store": ("Store",),
     "demur.version": ("__version__",),

@@ -87,6 +87,14 @@ COMMANDS = (
     Command("guard list", "demur.cli.guard_list", "list the guards, built in and installed"),
     Command("guard rules", "demur.cli.guard_rules", "list text rules, held to their own rows"),
     Command("guard skill", "demur.cli.guard_skill", "scan a skill's folder before it is trusted"),
+    Command(
+        "respond",
+        "demur.cli.respond",
+        "put a refusal in words, for a person, an agent or an operator",
+    ),
+    Command("lint refusal", "demur.cli.lint_refusal", "read refusals the way an editor would"),
+    Command("emit", "demur.cli.emit", "write a refusal in the form another system reads"),
+    Command("normalize", "demur.cli.normalize", "read the refusal in a provider's response"),
     Command("format", "demur.cli.format_line", "write a refusal line"),
     Command("parse", "demur.cli.parse_lines", "read refusals out of lines"),
     Command("classify", "demur.cli.classify", "say class and output for a verdict and its codes"),
@@ -110,6 +118,7 @@ GROUPS = {
     "audit": "what was decided, provably",
     "codes": "the registry of reason codes",
     "guard": "what guards see on each surface",
+    "lint": "words that people read",
     "policy": "rules that decide",
     "grant": "signed authority that lifts workflow blocks",
 }
