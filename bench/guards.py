@@ -33,7 +33,7 @@ from demur.model.finding import Finding
 Judge = Callable[[str], str]
 STRENGTH = ("block", "escalate", "warn", "")
 HARMLESS = {"safe", "benign"}
-UNREAD = {"C_gptfuzz_questions", "D_gptfuzz_templates", "E_p3_tasks"}
+UNREAD = {"C_gptfuzz_questions", "D_gptfuzz_templates"}
 # Swearing is no attack: it would flatter the last level of strictness.
 NOT_COUNTED = {"CONTENT_PROFANITY"}
 AIM = 0.005
