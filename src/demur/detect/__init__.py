@@ -1,1 +1,1 @@
-"""Refusals that models write as plain prose, told from answers."""
+"""Tell refusals in plain prose from answers: fast, local, in many languages."""

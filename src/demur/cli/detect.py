@@ -1,0 +1,212 @@
+"""`demur detect`: which recorded answers refuse, counted by kind, language and code."""
+
+import argparse
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.cli.request_files import STANDARD_INPUT
+from demur.cli.terminal import Paint, table
+from demur.detect.detector import detect_refusal
+from demur.detect.signal import RefusalKind, RefusalSignal
+from demur.errors import InputError, one_line
+
+__all__ = ["configure", "run"]
+
+FOUND = 3
+_LIMIT = re.compile(r"(full|partial|refused)\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%")
+_SHOWN_BAD = 20
+_EPILOG = (
+    "exit: 0 everything that could be read was judged; 1 an error; 2 usage;"
+    " 3 more was refused than --fail-over allows"
+)
+
+
+class Judged(NamedTuple):
+    """A line of the input: where it stands, and its signal or what is wrong with it."""
+
+    where: str
+    signal: RefusalSignal | None
+    problem: str = ""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "files",
+        nargs="*",
+        default=[STANDARD_INPUT],
+        metavar="FILE",
+        help="answers, one JSON object a line; `-` is standard input",
+    )
+    parser.add_argument(
+        "--response-field",
+        default="response",
+        metavar="NAME",
+        help="where the answer stands; `choices.0.message.content` goes deeper",
+    )
+    parser.add_argument(
+        "--prompt-field", default="prompt", metavar="NAME", help="where the prompt stands, if any"
+    )
+    parser.add_argument("--each", action="store_true", help="one JSON object an answer, no counts")
+    parser.add_argument("--json", action="store_true", help="the counts as one JSON object")
+    parser.add_argument(
+        "--fail-over",
+        metavar="LIMIT",
+        type=_limit,
+        help=f"exit with {FOUND} beyond it: `full>10%%`, `partial>5%%` or `refused>10%%` (both)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what the answers are, each or counted."""
+    counts = _Counts()
+    for name in args.files:
+        for judged in _judged(name, args.response_field, args.prompt_field):
+            counts.add(judged)
+            if args.each and judged.signal is not None:
+                row = {"where": judged.where, **msgspec.to_builtins(judged.signal)}
+                print(json.dumps(row, ensure_ascii=False))
+    if args.json:
+        print(json.dumps(counts.as_json(), indent=2, ensure_ascii=False))
+    elif not args.each:
+        counts.print()
+    counts.complain()
+    return FOUND if args.fail_over is not None and counts.beyond(*args.fail_over) else 0
+
+
+class _Counts:
+    """What was seen so far; answers themselves are not kept."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter({str(kind): 0 for kind in RefusalKind})
+        self.languages: Counter[str] = Counter()
+        self.codes: Counter[str] = Counter()
+        self.bases: Counter[str] = Counter()
+        self.truncated = 0
+        self.bad: list[Judged] = []
+        self.bad_count = 0
+
+    @property
+    def answers(self) -> int:
+        """How many lines held an answer."""
+        return self.kinds.total()
+
+    def add(self, judged: Judged) -> None:
+        """Count one line."""
+        signal = judged.signal
+        if signal is None:
+            self.bad_count += 1
+            if len(self.bad) < _SHOWN_BAD:
+                self.bad.append(judged)
+            return
+        self.kinds[str(signal.kind)] += 1
+        self.bases[str(signal.basis)] += 1
+        self.languages[signal.language or "unknown"] += 1
+        self.truncated += signal.truncated
+        if signal.code is not None:
+            self.codes[signal.code] += 1
+
+    def beyond(self, kind: str, percent: float) -> bool:
+        """Return whether more than `percent` of the answers are of this kind."""
+        refused = self.kinds["full"] + self.kinds["partial"]
+        return (refused if kind == "refused" else self.kinds[kind]) * 100 > percent * self.answers
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {
+            "answers": self.answers,
+            "kinds": dict(self.kinds),
+            "languages": dict(self.languages.most_common()),
+            "codes": dict(self.codes.most_common()),
+            "bases": dict(self.bases.most_common()),
+            "truncated": self.truncated,
+            "bad_lines": self.bad_count,
+        }
+
+    def print(self) -> None:
+        """Print the counts as a table, each with its share."""
+        rows = [
+            (what, name, str(number), f"{100 * number / max(1, self.answers):.1f} %")
+            for what, counter in (
+                ("kind", self.kinds),
+                ("code", self.codes),
+                ("language", self.languages),
+            )
+            for name, number in counter.most_common()
+        ]
+        print(table(rows, ("what", "value", "answers", "share"), Paint()))
+        notes = [f"{self.answers} answers"]
+        notes += [f"{self.truncated} read at head and tail only"] if self.truncated else []
+        notes += [f"{self.bases['empty']} empty"] if self.bases["empty"] else []
+        notes += [f"{self.bad_count} lines could not be read"] if self.bad_count else []
+        print(", ".join(notes))
+
+    def complain(self) -> None:
+        """Say on standard error which lines could not be read."""
+        for judged in self.bad:
+            print(f"{one_line(judged.where)}: {one_line(judged.problem)}", file=sys.stderr)
+        if self.bad_count > len(self.bad):
+            print(f"and {self.bad_count - len(self.bad)} more lines", file=sys.stderr)
+
+
+def _limit(text: str) -> tuple[str, float]:
+    found = _LIMIT.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"`{text}` is no limit; write it like `full>10%`")
+    return found[1], float(found[2])
+
+
+def _judged(name: str, response: str, prompt: str) -> Iterator[Judged]:
+    shown = "standard input" if name == STANDARD_INPUT else name
+    for number, raw in enumerate(_lines(name), 1):
+        if raw.strip():
+            yield _judge(f"{shown}:{number}", raw, response, prompt)
+
+
+def _lines(name: str) -> Iterator[bytes]:
+    if name == STANDARD_INPUT:
+        yield from sys.stdin.buffer
+        return
+    try:
+        with Path(name).open("rb") as stream:
+            yield from stream
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot read the answers: {reason}", where=name) from error
+
+
+def _judge(where: str, raw: bytes, response: str, prompt: str) -> Judged:
+    try:
+        row = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        return Judged(where, None, f"not UTF-8, from byte {error.start} on")
+    except (ValueError, RecursionError):
+        return Judged(where, None, "not JSON")
+    said = _field(row, response)
+    if not isinstance(said, str):
+        problem = "is missing" if said is None else f"is `{type(said).__name__}`, not text"
+        return Judged(where, None, f"the field `{response}` {problem}")
+    asked = _field(row, prompt)
+    return Judged(where, detect_refusal(said, asked if isinstance(asked, str) else None))
+
+
+def _field(row: Any, name: str) -> Any:
+    """Return what stands at a dotted name, or None. A key may hold dots itself."""
+    if isinstance(row, dict) and name in row:
+        return row[name]
+    first, dot, rest = name.partition(".")
+    if isinstance(row, list) and first.isdecimal() and int(first) < len(row):
+        inner = row[int(first)]
+    elif isinstance(row, dict) and dot:
+        inner = row.get(first)
+    else:
+        return None
+    return _field(inner, rest) if dot else inner

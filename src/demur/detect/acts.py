@@ -1,0 +1,39 @@
+"""What a sentence of an answer does, whatever its topic and language."""
+
+from enum import IntEnum
+
+__all__ = ["Act", "without_traps"]
+
+
+class Act(IntEnum):
+    """What a sentence does. The model was trained on these: their order is part of its file."""
+
+    DECLINE = 0  # says that it will not or cannot do what was asked
+    CANNOT = 1  # says that it cannot do something
+    UNKNOWING = 2  # lacks knowledge or access, or does not understand
+    APOLOGY = 3
+    REGRET = 4  # an apology that goes on with "but"
+    SELF = 5  # speaks of itself as a machine
+    POLICY = 6  # appeals to rules
+    WRONG = 7  # names something wrong or dangerous
+    REBUKE = 8  # passes judgement: this is not acceptable
+    REMIND = 9  # it is important to …
+    DISCOURAGE = 10  # advises against, urges
+    INSTEAD = 11  # points to something else
+    INVITE = 12  # offers to help with other things
+    RESOURCES = 13  # points to people who can help
+    EMPATHY = 14
+    COMPLY = 15  # begins, announces or structures an answer
+    TURN = 16  # however, …
+    SHIFT = 17  # changes the subject, or asks back
+    REQUEST = 18  # speaks of the request as such
+    TRAP = 19  # only sounds like a refusal: "I can't help but …"
+
+
+_SEEMING = 1 << Act.DECLINE | 1 << Act.CANNOT | 1 << Act.TRAP
+_TRAP = 1 << Act.TRAP
+
+
+def without_traps(acts: int) -> int:
+    """Return the acts that a sentence really performs, given the ones its words show."""
+    return acts & ~_SEEMING if acts & _TRAP else acts

@@ -1,0 +1,229 @@
+"""Tell refusals from answers, for models that refuse in plain prose.
+
+A typed refusal line is taken at its word. Everything else is weighed: `lexicon` says what
+each sentence does, `features` where it does it, `model` how much that counts.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from demur.codes.find import FoundRefusal, find_refusals
+from demur.codes.line import MARK
+from demur.codes.reason_code import ReasonCode
+from demur.detect.acts import Act
+from demur.detect.features import features
+from demur.detect.language import language_of
+from demur.detect.lexicon import builtin_lexicon
+from demur.detect.model import Model, builtin_model
+from demur.detect.sentences import HEAD, TAIL, Answer, Sentence, read_answer
+from demur.detect.signal import Basis, RefusalKind, RefusalSignal, Span
+from demur.errors import InputTypeError
+
+__all__ = [
+    "Weighed",
+    "chance_of",
+    "declines_plainly",
+    "detect_many",
+    "detect_refusal",
+    "has_grounds",
+    "weigh",
+]
+
+THRESHOLD = 0.5
+# How sure a short answer that declines and does nothing else makes us, and a lone hint at most.
+PLAIN = 0.95
+LONE = 0.4
+
+_HEAD = 3
+_OPENING = 2
+_LITTLE = 150
+_MOST_SPANS = 8
+_DECLINE = 1 << Act.DECLINE
+_SINGLE = (
+    *(Act.CANNOT, Act.UNKNOWING, Act.SELF, Act.POLICY, Act.REMIND, Act.DISCOURAGE),
+    *(Act.INSTEAD, Act.INVITE, Act.RESOURCES, Act.EMPATHY, Act.SHIFT, Act.REQUEST),
+)
+_HELPING = 1 << Act.COMPLY | 1 << Act.TURN
+_OFFERING = 1 << Act.INVITE | 1 << Act.INSTEAD | 1 << Act.RESOURCES
+_ABOUT_ITSELF = 1 << Act.APOLOGY | 1 << Act.REGRET | 1 << Act.POLICY | 1 << Act.SELF
+# Kinds of hints; what is wrong and that it is wrong are one of them.
+_HINTS = (
+    1 << Act.WRONG | 1 << Act.REBUKE,
+    1 << Act.APOLOGY | 1 << Act.REGRET,
+    *(1 << act for act in _SINGLE),
+)
+# What to point at in an answer that refuses, the plainest first.
+_TELLING = (_DECLINE, 1 << Act.CANNOT, 1 << Act.REGRET | 1 << Act.REBUKE, -1)
+_CODE_BLOCK = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
+
+
+class Weighed(NamedTuple):
+    """An answer with what its sentences do, and what an earlier voice in it did."""
+
+    answer: Answer
+    acts: tuple[int, ...]
+    earlier: tuple[int, ...]
+
+
+def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
+    """Return whether `response` refuses, in full or in part. No string raises.
+
+    The prompt helps a little where it is known: an answer that turns the words of the
+    request into a judgement on it declines it.
+    """
+    if not isinstance(response, str):
+        raise InputTypeError.expected("a response", "a string", response)
+    if prompt is not None and not isinstance(prompt, str):
+        raise InputTypeError.expected("a prompt", "a string", prompt)
+    truncated = len(response) > HEAD + TAIL
+    typed = _typed(response) if MARK in response else None
+    if typed is not None:
+        return RefusalSignal(
+            kind=RefusalKind.FULL,
+            confidence=1.0,
+            basis=Basis.TYPED,
+            spans=(Span(start=typed.start, end=typed.end),),
+            code=str(typed.code),
+            detail=typed.detail,
+            truncated=truncated,
+        )
+    weighed = weigh(response)
+    if not weighed.acts:
+        return RefusalSignal(
+            kind=RefusalKind.NONE,
+            confidence=1.0,
+            basis=_nothing(response, weighed.answer),
+            truncated=truncated,
+        )
+    return _judged(weighed, chance_of(weighed, prompt, builtin_model()))
+
+
+def detect_many(
+    responses: Iterable[str], prompts: Iterable[str | None] | None = None
+) -> Iterator[RefusalSignal]:
+    """Yield the signal of each response, in order; prompts, if given, stand beside them.
+
+    Raises:
+        ValueError: There are not as many prompts as responses.
+    """
+    if prompts is None:
+        yield from map(detect_refusal, responses)
+    else:
+        for response, prompt in zip(responses, prompts, strict=True):
+            yield detect_refusal(response, prompt)
+
+
+def weigh(response: str) -> Weighed:
+    """Return what the sentences of `response` do, without a judgement."""
+    answer = read_answer(response)
+    lexicon = builtin_lexicon()
+    return Weighed(
+        answer,
+        lexicon.acts([one.words for one in answer.sentences]),
+        lexicon.acts([one.words for one in answer.earlier]) if answer.earlier else (),
+    )
+
+
+def chance_of(weighed: Weighed, prompt: str | None, model: Model) -> float:
+    """Return how likely an answer with at least one sentence refuses in full.
+
+    Two rules stand above the model: declining and nothing else is a refusal, however it is
+    worded, and a single hint is none, however short the answer.
+    """
+    if declines_plainly(weighed):
+        return PLAIN
+    chance = model.chance(features(weighed.answer, weighed.acts, prompt))
+    return chance if has_grounds(weighed.acts) else min(chance, LONE)
+
+
+def has_grounds(acts: Iterable[int]) -> bool:
+    """Return whether sentences decline, or give more than one hint that they do."""
+    hints = 0
+    for seen in acts:
+        if seen & _DECLINE:
+            return True
+        hints += sum(bool(seen & kind) for kind in _HINTS)
+    return hints > 1
+
+
+def declines_plainly(weighed: Weighed) -> bool:
+    """Return whether an answer declines at once and then gives next to nothing.
+
+    How such an answer is worded matters less than that: no weighing is needed.
+    """
+    acts = weighed.acts
+    first = next((index for index, seen in enumerate(acts[:_OPENING]) if seen & _DECLINE), None)
+    if first is None or weighed.answer.code:
+        return False
+    rest = list(zip(weighed.answer.sentences, acts, strict=True))[first + 1 :]
+    if any(one.listed or (seen & _HELPING and not seen & _OFFERING) for one, seen in rest):
+        return False
+    return sum(one.end - one.start for one, seen in rest if not seen & ~_HELPING) < _LITTLE
+
+
+def _judged(weighed: Weighed, chance: float) -> RefusalSignal:
+    # INVARIANT: a judgement on words alone never carries a code of the class HARD_BLOCK.
+    if chance >= THRESHOLD:
+        kind, confidence, code = RefusalKind.FULL, chance, ReasonCode.MODEL_DECLINED
+        spans = _spans(weighed.answer.sentences, weighed.acts)
+    elif _declines_in_part(weighed):
+        kind, confidence, code = RefusalKind.PARTIAL, 1 - chance, ReasonCode.MODEL_DECLINED
+        both = (*weighed.answer.earlier, *weighed.answer.sentences)
+        spans = _spans(both, (*weighed.earlier, *weighed.acts))
+    else:
+        kind, confidence, code, spans = RefusalKind.NONE, 1 - chance, None, ()
+    words = " ".join(one.words for one in weighed.answer.sentences[:6])
+    return RefusalSignal(
+        kind=kind,
+        confidence=round(confidence, 4),
+        spans=spans,
+        language=language_of(words, builtin_lexicon().common),
+        code=None if code is None else str(code),
+        truncated=weighed.answer.truncated,
+    )
+
+
+def _declines_in_part(weighed: Weighed) -> bool:
+    """Return whether an answer that helps also declines something, in its own name.
+
+    Far from the head a "cannot" belongs to a story or an explanation more often than to the
+    answerer, unless it apologises or speaks of itself or its rules as well.
+    """
+    if any(acts & _DECLINE for acts in (*weighed.acts[:_HEAD], *weighed.earlier)):
+        return True
+    return any(acts & _DECLINE and acts & _ABOUT_ITSELF for acts in weighed.acts[_HEAD:])
+
+
+def _spans(sentences: Sequence[Sentence], acts: Sequence[int]) -> tuple[Span, ...]:
+    """Return the sentences that refuse most plainly."""
+    every = reduce(or_, acts)
+    telling = next(bits for bits in _TELLING if every & bits or bits == -1)
+    pairs = zip(sentences, acts, strict=True)
+    found = [Span(start=one.start, end=one.end) for one, seen in pairs if seen & telling]
+    return tuple(found[:_MOST_SPANS])
+
+
+def _nothing(response: str, answer: Answer) -> Basis:
+    if answer.code:
+        return Basis.CODE
+    return Basis.PROSE if response and not response.isspace() else Basis.EMPTY
+
+
+def _typed(response: str) -> FoundRefusal | None:
+    """Return the first refusal line of a registered code that stands on a line of its own."""
+    for offset, window in _windows(response):
+        prose = _CODE_BLOCK.sub(lambda found: " " * len(found[0]), window)
+        for line in find_refusals(prose):
+            start = prose.rfind("\n", 0, line.start) + 1
+            if not line.legacy and not prose[start : line.start].strip():
+                return line._replace(start=line.start + offset, end=line.end + offset)
+    return None
+
+
+def _windows(response: str) -> list[tuple[int, str]]:
+    if len(response) <= HEAD + TAIL:
+        return [(0, response)]
+    return [(0, response[:HEAD]), (len(response) - TAIL, response[-TAIL:])]

@@ -1,0 +1,143 @@
+"""An answer as sentences that the answerer itself says: no code, no quotations, no thinking aloud.
+
+The look is bounded: of a very long answer, its head and its tail are read, since a model
+says at one of the two ends that it will not do something.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from demur.detect.fold import fold
+
+__all__ = ["HEAD", "TAIL", "Answer", "Sentence", "read_answer"]
+
+HEAD = 6000
+TAIL = 2000
+
+_THOUGHT_END = re.compile(r"</(?:think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
+_FENCE = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
+_QUOTE = re.compile(
+    r'"[^"\n]{2,400}"|\u201c[^\u201d\n]{2,400}\u201d|\u00ab[^\u00bb\n]{2,400}\u00bb'
+    r"|\u300c[^\u300d\n]{2,400}\u300d|\u300e[^\u300f\n]{2,400}\u300f"
+    r"|\u201e[^\u201c\u201d\n]{2,400}[\u201c\u201d]|^[ \t]*>[^\n]*",
+    re.MULTILINE,
+)
+_QUOTING = ('"', "\u201c", "\u00ab", "\u300c", "\u300e", "\u201e", ">")
+_ENDS = ".!?\u2026\u3002\uff01\uff1f\u0964\u061f"
+_LINE = re.compile(r"[^\n]+")
+_SENTENCE = re.compile(rf"[\W\d_]+|([^\W\d_][^{_ENDS}]*[{_ENDS}]*)")
+_SHORTEST = 2
+_ITEM = re.compile(
+    r"[ \t#*]*(?:[-*\u2022\u2013\u00b7+](?=[ \t])|\d{1,2}[.):\uff0e\u3001]|\(\d{1,2}\)"
+    r"|step \d{1,2}[:.])[ \t*]*",
+    re.IGNORECASE,
+)
+# "[Name]:", "(Name)", "Name:", "As Name, …", a lone sign: how answers in several voices mark them.
+_SPEAKER = re.compile(
+    r"[ \t]*(?:[\[(][^\]\)\n]{1,40}[\])]:?"
+    r"|[^\W\d_][\w.\-]{0,19}(?: [\w.()\-]{1,15}){0,2} ?[:\uff1a]|As [A-Z][\w-]*(?: \w+){0,5},"
+    r"|[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f]{1,3}[\w ]{0,20}[:\uff1a]?|[\u0370-\u03ff]:?)"
+    r"[ \t]+"
+)
+
+
+class Sentence(NamedTuple):
+    """One sentence: its place in the answer, its folded words, whether it is part of a list."""
+
+    start: int
+    end: int
+    words: str
+    listed: bool
+    speaker: str
+
+
+class Answer(NamedTuple):
+    """What was read of an answer."""
+
+    sentences: tuple[Sentence, ...]
+    truncated: bool
+    code: bool
+    quotes: int
+    earlier: tuple[Sentence, ...] = ()
+
+
+def read_answer(text: str) -> Answer:
+    """Return the sentences of `text`. Works on any string."""
+    truncated = len(text) > HEAD + TAIL
+    windows = [(0, text)] if not truncated else [(0, text[:HEAD]), (len(text) - TAIL, text[-TAIL:])]
+    sentences: list[Sentence] = []
+    code = False
+    quotes = 0
+    for offset, window in windows:
+        prose = _after_thought(window)
+        if "```" in prose or "~~~" in prose:
+            prose, count = _FENCE.subn(_blank, prose)
+            code = code or count > 0
+        plain = _unwrapped(prose)
+        if any(mark in plain for mark in _QUOTING):
+            plain, count = _QUOTE.subn(_blank, plain)
+            quotes += count
+        sentences.extend(_sentences(plain, offset))
+    earlier, last = _voices(sentences)
+    return Answer(tuple(last), truncated, code, quotes, tuple(earlier))
+
+
+def _voices(sentences: list[Sentence]) -> tuple[list[Sentence], list[Sentence]]:
+    """Return what earlier voices say and what the last one says; one voice says everything.
+
+    An answer that speaks in two voices, one that declines and one that plays along, has
+    done what its last voice does.
+    """
+    if not sentences or not sentences[0].speaker or sentences[-1].speaker == sentences[0].speaker:
+        return [], sentences
+    start = len(sentences)
+    while sentences[start - 1].speaker == sentences[-1].speaker:
+        start -= 1
+    return sentences[:start], sentences[start:]
+
+
+def _after_thought(window: str) -> str:
+    """Return the window with what a model thought before answering blanked."""
+    if "</" not in window:
+        return window
+    end = 0
+    for found in _THOUGHT_END.finditer(window):
+        end = found.end()
+    return " " * end + window[end:] if window[end:].strip() else window
+
+
+def _unwrapped(prose: str) -> str:
+    """Return the prose without quotation marks around the whole of it."""
+    bare = prose.strip()
+    if len(bare) > 2 and bare[0] in '"\u201c\u00ab\u300c' and bare[-1] in '"\u201d\u00bb\u300d':
+        start = prose.index(bare[0])
+        inner = bare[1:-1]
+        if not any(mark in inner for mark in '"\u201c\u201d\u00ab\u300c'):
+            return " " * (start + 1) + inner
+    return prose
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def _sentences(prose: str, offset: int) -> Iterator[Sentence]:
+    folded = fold(prose)
+    # Folding seldom changes a length; where it does, each sentence is folded by itself.
+    whole = folded if len(folded) == len(prose) else None
+    speaker = ""
+    for line in _LINE.finditer(prose):
+        begin, last = line.span()
+        item = _ITEM.match(prose, begin, last)
+        if item is not None:
+            begin = item.end()
+        who = _SPEAKER.match(prose, begin, last)
+        if who is not None:
+            speaker = who[0].strip()
+            begin = who.end()
+        for piece in _SENTENCE.finditer(prose, begin, last):
+            start, end = piece.span(1)
+            if end - start >= _SHORTEST:  # -1 to -1 where there is no letter
+                words = fold(prose[start:end]) if whole is None else whole[start:end]
+                yield Sentence(start + offset, end + offset, words, item is not None, speaker)

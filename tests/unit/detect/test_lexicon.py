@@ -1,0 +1,118 @@
+from importlib.resources import files
+
+import pytest
+
+from demur.detect.acts import Act, without_traps
+from demur.detect.lexicon import Lexicon, PhraseError, builtin_lexicon, read_phrases
+
+PROMISED = (
+    *("en", "de", "fr", "es", "it", "pt", "nl", "pl"),
+    *("ru", "ar", "hi", "zh", "ja", "ko", "th"),
+)
+GOOD = """\
+schema_version: detect_phrases.v1
+language: xx
+spaced: true
+common: "la lo"
+words:
+  no: "(?:ne|non)"
+acts:
+  decline:
+    - "{no} ~can"
+  apology:
+    - "pardon"
+"""
+
+
+def acts_of(*sentences: str) -> list[set[str]]:
+    found = builtin_lexicon().acts(sentences)
+    return [{act.name for act in Act if seen >> act & 1} for seen in found]
+
+
+def test_a_file_becomes_expressions_with_word_classes_and_gaps() -> None:
+    phrases = read_phrases(GOOD)
+    lexicon = Lexicon([phrases, read_phrases(GOOD.replace("xx", "de"))])
+
+    assert phrases.language == "xx"
+    assert phrases.common == {"la", "lo"}
+    assert lexicon.acts(["non one two can", "can non", "non a b c d can"]) == (
+        1 << Act.DECLINE,
+        0,
+        0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("detect_phrases.v1", "detect_phrases.v9", "unknown schema version `detect_phrases.v9`"),
+        ("language: xx", "langage: xx", "unknown key `langage`"),
+        ("spaced: true", 'spaced: "yes"', "`spaced` is not a bool"),
+        ("  decline:", "  declined:", "unknown key `declined`"),
+        ("{no}", "{nein}", "unknown word class `nein`"),
+        ('"pardon"', '"pard(on"', "not an expression"),
+        ('"pardon"', '"d\u00e9sol\u00e9"', "`\u00e9` is never seen"),
+        ('"pardon"', "12", "a phrase is a text"),
+        ('\n    - "pardon"', " pardon", "the phrases of `apology` are a list"),
+        ("schema_version: ", "schema_version: [", "not YAML"),
+        ('words:\n  no: "(?:ne|non)"', "words: none at all", "`words` is a mapping"),
+    ],
+)
+def test_each_problem_in_a_file_is_named_with_its_place(old: str, new: str, problem: str) -> None:
+    assert old in GOOD
+    with pytest.raises(PhraseError) as caught:
+        read_phrases(GOOD.replace(old, new), "mine.yaml")
+
+    assert any(problem in one.problem for one in caught.value.problems)
+    assert all((one.where or "").startswith("mine.yaml") for one in caught.value.problems)
+
+
+def test_a_file_without_anything_names_everything_that_is_missing() -> None:
+    with pytest.raises(PhraseError) as caught:
+        read_phrases("{}")
+
+    assert len(caught.value.problems) == 6
+
+
+def test_every_language_that_is_promised_has_a_file_that_says_no() -> None:
+    folder = files("demur.detect") / "phrases"
+    for language in PROMISED:
+        phrases = read_phrases((folder / f"{language}.yaml").read_text(encoding="utf-8"))
+        assert phrases.language == language
+        assert {Act.DECLINE, Act.APOLOGY, Act.COMPLY, Act.TRAP} <= {act for act, _ in phrases.rows}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "i can't help but smile",
+        "i cannot wait to see it",
+        "ich kann es kaum erwarten",
+        "no puedo evitar sonreir",
+        "je ne peux pas m'empecher de sourire",
+        "я не могу дождаться",
+    ],
+)
+def test_what_only_sounds_like_a_refusal_is_none(sentence: str) -> None:
+    [acts] = acts_of(sentence)
+
+    assert not acts & {"DECLINE", "CANNOT", "TRAP"}
+
+
+def test_you_cannot_is_no_i_cannot() -> None:
+    [acts] = acts_of("you can't provide a negative number here, and it can't help either")
+
+    assert "DECLINE" not in acts
+
+
+def test_a_sentence_in_another_language_is_heard_inside_an_english_answer() -> None:
+    found = acts_of("here is what i think of the whole matter today", "no puedo ayudarte con eso")
+
+    assert "DECLINE" in found[1]
+
+
+def test_traps_take_only_what_seems() -> None:
+    kept = 1 << Act.APOLOGY
+
+    assert without_traps(kept | 1 << Act.DECLINE | 1 << Act.TRAP) == kept
+    assert without_traps(kept | 1 << Act.DECLINE) == kept | 1 << Act.DECLINE

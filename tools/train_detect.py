@@ -1,0 +1,138 @@
+"""Train the weights of `demur.detect` from labelled answers.
+
+    python tools/train_detect.py FOLDER [--check]
+
+FOLDER holds `A_*.jsonl`: one JSON object a line with `prompt`, `response` and `label`
+(`refused`, `deflected`, `partial` or `complied`). A full refusal, in words or by talking of
+something else, counts as one; the rest do not, and a partial refusal counts half-heartedly
+against it. `E_p3_tasks.jsonl`,
+texts that people wrote for other ends, stands for everything else that an answer may hold, none
+of it a refusal. Large sets are weighed down, so that no one source of answers decides alone.
+
+What is fitted is a logistic model with a strong pull towards zero, by Newton's method: no
+randomness, the same rows give the same file. `--check` fails if the file would change.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from demur.detect.detector import Weighed, weigh
+from demur.detect.features import NAMES, features
+from demur.detect.model import SCHEMA_VERSION, Model
+
+TARGET = Path(__file__).parent.parent / "src" / "demur" / "detect" / "model.json"
+SETS = ("A_*.jsonl", "E_p3_tasks.jsonl")
+POSITIVE = {"refused", "deflected"}
+PULL = 40.0
+# A missed refusal weighs a little more than a false alarm: the even chance is moved by this.
+LEAN = 0.2
+LARGEST = 600
+TEXTS = 250
+PARTIAL = 0.4
+STEPS = 40
+
+
+class Row(NamedTuple):
+    """A labelled answer, what its sentences do, and its features if it has any sentence."""
+
+    fields: dict[str, Any]
+    seen: Weighed
+    features: tuple[float, ...] | None
+    positive: bool
+
+
+def read_set(path: Path) -> list[Row]:
+    """Return the rows of a labelled set; a set of texts is read as answers without a prompt."""
+    found = []
+    for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n"):
+        fields = json.loads(line)
+        if "response" not in fields:
+            fields = {**fields, "prompt": None, "response": fields.get("text") or fields["prompt"]}
+        found.append(_row(fields))
+    return found
+
+
+def _row(fields: dict[str, Any]) -> Row:
+    seen = weigh(fields["response"])
+    numbers = tuple(features(seen.answer, seen.acts, fields["prompt"])) if seen.acts else None
+    return Row(fields, seen, numbers, fields["label"] in POSITIVE)
+
+
+def logistic(rows: Any, wanted: Any, weight: Any, pull: float) -> Any:
+    """Return the weights, the bias last, that explain `wanted` best under the pull to zero."""
+    design = np.hstack([rows, np.ones((len(rows), 1))])
+    penalty = np.full(design.shape[1], pull)
+    penalty[-1] = 1e-6
+    found = np.zeros(design.shape[1])
+    for _ in range(STEPS):
+        chance = 1 / (1 + np.exp(-design @ found))
+        slope = design.T @ (weight * (chance - wanted)) + penalty * found
+        bend = (design.T * (weight * chance * (1 - chance))) @ design + np.diag(penalty)
+        step = np.linalg.solve(bend, slope)
+        found -= step
+        if np.abs(step).max() < 1e-8:
+            break
+    return found
+
+
+def weights_of(rows: Sequence[Row]) -> list[float]:
+    """Return how much each row of one set counts."""
+    largest = LARGEST if rows[0].fields["prompt"] is not None else TEXTS
+    share = min(1.0, largest / len(rows))
+    return [share * (PARTIAL if row.fields["label"] == "partial" else 1.0) for row in rows]
+
+
+def train(sets: Iterable[Sequence[Row]]) -> Model:
+    """Return the model fitted to all these sets together."""
+    kept = [
+        (row, weight)
+        for rows in sets
+        for row, weight in zip(rows, weights_of(rows), strict=True)
+        if row.features is not None
+    ]
+    numbers = np.array([row.features for row, _ in kept])
+    wanted = np.array([float(row.positive) for row, _ in kept])
+    found = logistic(numbers, wanted, np.array([weight for _, weight in kept]), PULL)
+    # Rounded, so that another machine's last digits make no other file.
+    rounded = [round(float(value), 4) for value in found]
+    return Model(tuple(rounded[:-1]), round(rounded[-1] + LEAN, 4))
+
+
+def as_text(model: Model) -> str:
+    """Return the model as its file holds it."""
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "bias": model.bias,
+        "weights": dict(zip(NAMES, model.weights, strict=True)),
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def main() -> int:
+    """Write the model, or say whether it is up to date."""
+    parser = argparse.ArgumentParser(description="train the weights of demur.detect")
+    parser.add_argument("folder", type=Path, help="holds A_*.jsonl")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail on a difference")
+    args = parser.parse_args()
+    paths = [path for pattern in SETS for path in sorted(args.folder.glob(pattern))]
+    if not paths:
+        print(f"{args.folder}: there is no A_*.jsonl")
+        return 1
+    text = as_text(train([read_set(path) for path in paths]))
+    if args.check:
+        same = TARGET.read_text(encoding="utf-8") == text
+        print("up to date" if same else f"{TARGET.name} would change")
+        return 0 if same else 1
+    TARGET.write_text(text, encoding="utf-8")
+    print(f"wrote {TARGET.name}: {len(NAMES)} weights from {len(paths)} sets")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
