@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test test-slow fix generate bench bench-guards bench-peers drift lock format lint types layers generated tests clean
+.PHONY: help dev test test-slow fix generate bench bench-detect bench-guards bench-peers drift lock format lint types layers generated tests clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -32,6 +32,9 @@ bench: $(READY) ## measure: the contract beside plain `re`, policies as they gro
 bench-guards: $(READY) ## measure what guards find and wrongly stop; DATA=folder of labelled sets
 	@$(PY) bench/guards.py $(DATA)
 	@$(PY) bench/commands.py $(DATA)
+
+bench-detect: $(READY) ## measure refusal detection on labelled sets; DATA=folder of them
+	@$(PY) bench/detect.py $(DATA)
 
 drift: $(READY) ## find values of the newest SDKs that no mapping knows (installs them aside, runs none)
 	@rm -rf .venv-drift && $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --target .venv-drift --requirement requirements/drift.in

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
         Surface,
         Verdict,
     )
+    from demur.detect.arrow import detect_batch
+    from demur.detect.detector import detect_many, detect_refusal
+    from demur.detect.signal import RefusalKind, RefusalSignal
     from demur.errors import DemurError
     from demur.gate.config import Config
     from demur.gate.decide import decide
@@ -89,6 +92,8 @@ __all__ = [
     "ReasonCode",
     "Refusal",
     "RefusalClass",
+    "RefusalKind",
+    "RefusalSignal",
     "RefusalSource",
     "Registry",
     "Severity",
@@ -107,6 +112,9 @@ __all__ = [
     "conclude",
     "decide",
     "default_registry",
+    "detect_batch",
+    "detect_many",
+    "detect_refusal",
     "explain",
     "find_refusals",
     "format_refusal",
@@ -150,6 +158,9 @@ _HOMES = {
         "Surface",
         "Verdict",
     ),
+    "demur.detect.arrow": ("detect_batch",),
+    "demur.detect.detector": ("detect_many", "detect_refusal"),
+    "demur.detect.signal": ("RefusalKind", "RefusalSignal"),
     "demur.errors": ("DemurError",),
     "demur.gate.config": ("Config",),
     "demur.gate.decide": ("decide",),

@@ -93,6 +93,7 @@ COMMANDS = (
         "put a refusal in words, for a person, an agent or an operator",
     ),
     Command("lint refusal", "demur.cli.lint_refusal", "read refusals the way an editor would"),
+    Command("detect", "demur.cli.detect", "count the refusals that models wrote as prose"),
     Command("emit", "demur.cli.emit", "write a refusal in the form another system reads"),
     Command("normalize", "demur.cli.normalize", "read the refusal in a provider's response"),
     Command("format", "demur.cli.format_line", "write a refusal line"),
