@@ -5,17 +5,21 @@ better than it is on text that it has seen before.
 """
 
 import argparse
+import json
 import os
 import re
 import statistics
 import sys
+import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 from demur.codes.vocabulary import Surface
+from demur.guards.input.guard import InputText, check
 from demur.guards.text_rules.matching import Matcher
 from demur.guards.text_rules.rule import Rule, RuleSet
 from demur.guards.text_rules.text import scan
@@ -161,7 +165,9 @@ def main() -> int:
     """Print the table; the status says whether all aims were met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="leave out the longest texts")
-    quick = parser.parse_args().quick
+    parser.add_argument("--data", type=Path, help="a JSON lines file of requests, for one row more")
+    options = parser.parse_args()
+    quick = options.quick
     rules = rule_set()
     engines = [Engine("re2", Re2Engine)]
     if default_engine() is not Re2Engine:
@@ -169,6 +175,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DEMUR_CACHE"] = folder
         missed = prompts(rules, engines)
+        whole_guard(options.data)
         for engine in engines:
             growth(rules, engine, LENGTHS[:-1] if quick else LENGTHS)
         compiling(rules, engines)
@@ -206,6 +213,29 @@ def prompts(rules: RuleSet, engines: list[Engine]) -> bool:
     aims = f"{AIM_SECONDS * 1e6:.0f} µs p50 and {AIM_RATIO}x"
     print(f"aims ({aims}): {'MISSED' if missed else 'met'}\n", flush=True)
     return missed
+
+
+def whole_guard(data: Path | None) -> None:
+    """Print the cost of the input guard with its own rules, on pages it has not seen before."""
+    print(f"the input guard, texts of {SIZE} characters{'p50 µs':>24}{'p99 µs':>12}")
+    library = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
+    sets = {
+        "prose of common words": [text_of(SIZE, seed) for seed in range(20_000, 20_000 + PROMPTS)],
+        "code of the standard library": pages(path.read_text("utf-8") for path in library),
+    }
+    if data:
+        rows = map(json.loads, filter(None, data.read_text("utf-8").split("\n")))
+        sets[data.stem] = pages(row.get("prompt") or row.get("text") or "" for row in rows)
+    list(check(InputText("warm up")))
+    for name, texts in sets.items():
+        show(name, timings(lambda text: list(check(InputText(text))), texts))
+    print(flush=True)
+
+
+def pages(texts: Iterable[str]) -> list[str]:
+    """Return the texts, one after the other, in pages of one size."""
+    whole = "\n".join(texts)
+    return [whole[at : at + SIZE] for at in range(0, len(whole) - SIZE, SIZE)][:PROMPTS]
 
 
 def _finder(matcher: Matcher) -> Callable[[str], object]:

@@ -6,18 +6,24 @@ the speed and never the result.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import NamedTuple, Protocol, cast
 
 from demur.scan.pattern import Pattern
-from demur.scan.re2_engine import Re2Engine, searcher
+from demur.scan.re2_engine import Re2Engine
+from demur.scan.tree import size, written
+from demur.scan.window import Window
 
 __all__ = ["CHUNK", "Database", "Engine", "EngineType", "Survey", "default_engine"]
 
 CHUNK = 16 << 10
 # Spans are remembered up to this many bytes of text, and found again in longer ones.
 _REMEMBERED = 1 << 20
+# In one chunk a pattern is looked for in so many places, or in all that lies between them.
+_MOST_STRETCHES = 8
+
+_Stretch = tuple[int, int]
 
 
 class Engine(Protocol):
@@ -25,8 +31,11 @@ class Engine(Protocol):
 
     name: str
 
-    def matching(self, data: bytes) -> list[int]:
-        """Return the indices of expressions that may match: all that do, and seldom another."""
+    def matching(self, data: bytes) -> Mapping[int, Sequence[int]]:
+        """Return the indices of expressions that may match: all that do, and seldom another.
+
+        With each come the ends of its matches, in any order; none, if the engine cannot say.
+        """
 
 
 class EngineType(Protocol):
@@ -35,8 +44,8 @@ class EngineType(Protocol):
     # Patterns up to this size it takes as they are; of larger ones, what they require.
     largest: int
 
-    def __call__(self, expressions: Sequence[bytes]) -> Engine:
-        """Return an engine that looks for the expressions."""
+    def __call__(self, expressions: Sequence[bytes], *, once: Collection[int] = ()) -> Engine:
+        """Return an engine for the expressions; of those in `once`, it need not say where."""
 
 
 def default_engine() -> EngineType:
@@ -57,8 +66,11 @@ class Database:
         *,
         engine: EngineType | None = None,
         chunk: int = CHUNK,
+        once: bool = False,
     ) -> None:
+        """Take the patterns; where `once`, nobody will ask for their spans."""
         self.patterns = tuple(patterns)
+        self._once = once
         self.width = max((pattern.width for pattern in self.patterns), default=0)
         self._chunk = max(chunk, 4 * self.width)
         self._type = engine
@@ -73,49 +85,69 @@ class Database:
     def _build(self) -> "_Built":
         with self._lock:
             if self._built is None:
-                self._built = _build(self.patterns, self._type or default_engine())
+                self._built = _build(self.patterns, self._type or default_engine(), once=self._once)
             return self._built
 
     def survey(self, data: bytes) -> "Survey":
         """Return which patterns may match in folded text, ready to say where."""
         # INVARIANT: the engine decides the speed and never the result.
-        engine, under = self._build()
-        places: dict[int, list[_Block]] = {}
-        for block in self._blocks(len(data)):
-            part = data if block.last - block.first == len(data) else data[block.first : block.last]
-            found = engine.matching(part)
-            for clause in found:
-                for index, others in under[clause]:
-                    if not others or others.issubset(found):
-                        places.setdefault(index, []).append(block)
+        places: dict[int, list[_Stretch]] = {}
+        if len(data) <= self._chunk:
+            self._look(data, _Block(0, len(data), 0), places)
+        else:
+            for block in self._blocks(len(data)):
+                part = data[block.first : block.stop + self.width + 1]
+                self._look(part, block, places)
         return Survey(self.patterns, data, places)
+
+    def _look(self, part: bytes, block: "_Block", places: dict[int, list[_Stretch]]) -> None:
+        """Note where patterns may begin in one block."""
+        engine, under = self._build()
+        found = engine.matching(part)
+        for clause, ends in found.items():
+            for index, others in under[clause]:
+                if not others or others.issubset(found):
+                    near = block.stretches(ends, self.patterns[index].width)
+                    places.setdefault(index, []).extend(near)
 
     def _blocks(self, size: int) -> "Iterator[_Block]":
         for start in range(0, size, self._chunk):
-            stop = min(start + self._chunk, size)
-            yield _Block(start, stop, max(start - 1, 0), min(stop + self.width + 1, size))
+            yield _Block(start, min(start + self._chunk, size), max(start - 1, 0))
 
 
 class _Block(NamedTuple):
-    """A chunk, in which matches begin, and the part to look at for them.
+    """A chunk, in which matches begin, and where the part begins that is looked at for them.
 
-    It is wider by the widest match, and by one byte on either side, so that the edges of
-    words are seen as they are.
+    That part is wider by the widest match, and by one byte on either side, so that the edges
+    of words are seen as they are.
     """
 
     start: int
     stop: int
     first: int
-    last: int
+
+    def stretches(self, ends: Sequence[int], width: int) -> list[_Stretch]:
+        """Return where what is so wide may begin, to hold one of what ends at these places."""
+        if not ends:
+            return [(self.start, self.stop)]
+        joined: list[_Stretch] = []
+        for end in sorted(ends) if len(ends) > 1 else ends:
+            start = max(self.first + end - width, self.start)
+            stop = min(self.first + end, self.stop)
+            if joined and (start <= joined[-1][1] or len(joined) == _MOST_STRETCHES):
+                start, _ = joined.pop()
+            if start < stop:
+                joined.append((start, stop))
+        return joined
 
 
 class Survey:
-    """Which patterns may match in a text. For one thread."""
+    """Which patterns may match in a text, and where they may begin. For one thread."""
 
     __slots__ = ("_data", "_known", "_patterns", "candidates")
 
     def __init__(
-        self, patterns: Sequence[Pattern], data: bytes, places: dict[int, list[_Block]]
+        self, patterns: Sequence[Pattern], data: bytes, places: dict[int, list[_Stretch]]
     ) -> None:
         self.candidates = places
         self._patterns = patterns
@@ -131,16 +163,12 @@ class Survey:
         return self._known[index]
 
     def _spans(self, index: int) -> Iterator[tuple[int, int]]:
-        search = searcher(self._patterns[index].expression)
+        pattern = self._patterns[index]
         done = 0
-        for start, stop, first, last in self.candidates.get(index, ()):
-            block = self._data[first:last]
-            for found in search.finditer(block, max(start, done) - first):
-                begin, end = found.span()
-                if begin + first >= stop:
-                    break
-                done = end + first
-                yield begin + first, done
+        for start, stop in self.candidates.get(index, ()):
+            for span in Window(self._data, max(start, done), stop).spans(pattern):
+                done = span[1]
+                yield span
 
 
 class _Built(NamedTuple):
@@ -153,14 +181,17 @@ class _Built(NamedTuple):
     under: tuple[tuple[tuple[int, frozenset[int]], ...], ...]
 
 
-def _build(patterns: Sequence[Pattern], kind: EngineType) -> _Built:
+def _build(patterns: Sequence[Pattern], kind: EngineType, *, once: bool) -> _Built:
     numbers: dict[bytes, int] = {}
     needs: list[list[int]] = []
+    vague: set[int] = set()
     for pattern in patterns:
-        whole = pattern.size <= kind.largest
-        wanted = (pattern.expression,) if whole else pattern.required.clauses
+        small = size(pattern.core) <= kind.largest
+        wanted = (written(pattern.core),) if small else pattern.required.clauses
         needs.append([numbers.setdefault(clause, len(numbers)) for clause in wanted])
+        # Single words are met often, and each time would be told.
+        vague.update(() if small and not once else needs[-1])
     under: list[list[tuple[int, frozenset[int]]]] = [[] for _ in numbers]
     for index, (first, *others) in enumerate(needs):
         under[first].append((index, frozenset(others)))
-    return _Built(kind(list(numbers)), tuple(map(tuple, under)))
+    return _Built(kind(list(numbers), once=vague), tuple(map(tuple, under)))

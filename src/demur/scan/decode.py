@@ -44,7 +44,7 @@ _TELLTALE = {
 _LAST = frozenset({"leet", "spaced"})
 _WHOLE = frozenset({"rot13", "reversed"})
 _KINDS = tuple(_TELLTALE)
-_LOOK = Database([parse_pattern(pattern) for pattern in _TELLTALE.values()])
+_LOOK = Database([parse_pattern(pattern) for pattern in _TELLTALE.values()], once=True)
 
 
 class Reading(NamedTuple):

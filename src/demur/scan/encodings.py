@@ -8,6 +8,7 @@ import base64
 import binascii
 import html
 import re
+import string
 from collections.abc import Callable, Iterator
 
 from demur.scan.view import Patch
@@ -28,6 +29,8 @@ _SPACED = re.compile(
     r"(?<![A-Za-z])[A-Za-z]([ ._*|/,+~-])[A-Za-z](?![A-Za-z])(?:\1[A-Za-z](?![A-Za-z]))++"
 )
 _LEET = re.compile(r"[A-Za-z0-9@$!|]{3,}")
+_LEET_SIGN = re.compile(r"[0134578@$!|]")
+_LEET_SIGNS = string.ascii_letters + string.digits + "@$!|"
 _SMUGGLED = re.compile(
     "(?P<tags>[\U000e0020-\U000e007e]{2,})"
     "|(?P<selectors>[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,})"
@@ -128,12 +131,25 @@ def _spaced(text: str) -> Iterator[Patch]:
 def leet(text: str, one: str = "i") -> Iterator[Patch]:
     """Yield the words in which digits and signs stand for letters, with `one` for a 1 inside."""
     table = str.maketrans("0134578@$!|", f"o{one}eastbasil")
-    for found in _LEET.finditer(text):
+    for found in _leet_words(text):
         # At the end of a word these are what they always are.
         word = found[0].rstrip("!|")
         read = _ones(word).translate(table)
         if read != word and read.isalpha() and not word.isdigit():
             yield Patch(found.start(), found.start() + len(word), read, "leet")
+
+
+def _leet_words(text: str) -> Iterator[re.Match[str]]:
+    """Yield the words with such a sign; most words have none, and are passed over quickly."""
+    done = 0
+    for sign in _LEET_SIGN.finditer(text):
+        place = sign.start()
+        if place >= done:
+            start = done + len(text[done:place].rstrip(_LEET_SIGNS))
+            found = _LEET.match(text, start)
+            done = found.end() if found else place + 1
+            if found:
+                yield found
 
 
 def _ones(word: str) -> str:

@@ -82,7 +82,7 @@ class Folded:
         for start in range(0, len(self._text), _PIECE):
             pieces.append((size, space))
             piece = self._text[start : start + _PIECE]
-            folded = _squeeze(_fold_bytes(piece))
+            folded = _squeeze(_fold_bytes(piece, _others(piece)))
             size += len(folded) - (space and folded.startswith(b" "))
             space = folded.endswith(b" ") if folded else space
         return pieces
@@ -103,7 +103,8 @@ def fold(text: str) -> Folded:
     others = _others(text)
     if not _CAPITALS.isdisjoint(others):
         text = _CAPITAL.sub(lambda found: CAPITALS[found[0]], text)
-    return Folded(text, _squeeze(_fold_bytes(text)), hidden=not _HIDDEN.isdisjoint(others))
+    hidden = not _HIDDEN.isdisjoint(others)
+    return Folded(text, _squeeze(_fold_bytes(text, others)), hidden=hidden)
 
 
 def _others(text: str) -> set[str]:
@@ -112,14 +113,15 @@ def _others(text: str) -> set[str]:
     return set(raw.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
 
 
-def _fold_bytes(text: str) -> bytes:
+def _fold_bytes(text: str, others: set[str]) -> bytes:
+    """Return the folded form of a text in which no other characters than these are not ASCII."""
     raw = text.encode("utf-8", "surrogatepass")
     # Where other letters are few, replacing each is faster than looking at every character.
     if len(raw) - len(text) > len(text) // _FEW:
         return text.translate(FOLDED).encode("latin-1")
     data = raw.translate(_TABLE, _CONTROLS)
     # No character's bytes stand inside those of another, so the order makes no difference.
-    for character in _others(text):
+    for character in others:
         before = character.encode("utf-8", "surrogatepass")
         data = data.replace(before, FOLDED[ord(character)].encode("latin-1"))
     return data

@@ -8,7 +8,7 @@ at all is left to re2: whoever asks confirms each match anyway.
 import hashlib
 import platform
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -19,8 +19,10 @@ from demur.scan.re2_engine import Re2Engine
 
 __all__ = ["HyperscanEngine"]
 
-_EXACT = hyperscan.HS_FLAG_DOTALL | hyperscan.HS_FLAG_SINGLEMATCH
-_ROUGH = _EXACT | hyperscan.HS_FLAG_PREFILTER
+_EXACT = hyperscan.HS_FLAG_DOTALL
+# What is met everywhere is told once.
+_ONCE = _EXACT | hyperscan.HS_FLAG_SINGLEMATCH
+_ROUGH = _ONCE | hyperscan.HS_FLAG_PREFILTER
 _MODE = hyperscan.HS_MODE_BLOCK
 
 
@@ -31,35 +33,41 @@ class HyperscanEngine:
     # Larger ones take too long to compile.
     largest = 1_000
 
-    def __init__(self, expressions: Sequence[bytes]) -> None:
+    def __init__(self, expressions: Sequence[bytes], *, once: Collection[int] = ()) -> None:
         self._threads = threading.local()
         self._rest: list[int] = []
+        self._once = set(once)
         self._database = self._load(list(expressions))
         self._fallback = Re2Engine([expressions[index] for index in self._rest])
 
-    def matching(self, data: bytes) -> list[int]:
-        """Return the indices of the expressions that may match, in order: all that do, at least."""
-        found: list[int] = []
+    def matching(self, data: bytes) -> dict[int, list[int]]:
+        """Return the indices of the expressions that may match, all that do at least, and where.
+
+        That is: where each match ends, in no order; or nothing, where it cannot say.
+        """
+        found: dict[int, list[int]] = {}
         if self._database is not None:
             scratch = getattr(self._threads, "scratch", None)
             if scratch is None:
                 scratch = self._threads.scratch = hyperscan.Scratch(self._database)
             self._database.scan(data, _note, context=found, scratch=scratch)
         if self._rest:
-            found += [self._rest[index] for index in self._fallback.matching(data)]
-        return sorted(found) if len(found) > 1 else found
+            found |= {self._rest[index]: [] for index in self._fallback.matching(data)}
+        for index in self._once.intersection(found) if found else ():
+            found[index] = []
+        return found
 
     def _load(self, expressions: list[bytes]) -> "hyperscan.Database | None":
         """Return the database for the expressions: the one that was kept, or a new one."""
         folder = cache_folder()
-        key = _key(expressions)
+        flags = [_ONCE if index in self._once else _EXACT for index in range(len(expressions))]
+        key = _key(expressions, flags)
         kept = load(folder, key) if folder else None
         if kept is not None:
             try:
                 return hyperscan.loadb(kept, _MODE)
             except hyperscan.error:
                 pass
-        flags = [_EXACT] * len(expressions)
         database = _compile(expressions, flags)
         if database is None:
             return self._compile_rest(expressions)
@@ -71,18 +79,23 @@ class HyperscanEngine:
         """Return a database of what can be compiled, and remember what cannot."""
         flags = []
         for index, expression in enumerate(expressions):
-            usable = [flag for flag in (_EXACT, _ROUGH) if _compile([expression], [flag])]
+            usable = [flag for flag in (_ONCE, _ROUGH) if _compile([expression], [flag])]
             flags.append(usable[0] if usable else 0)
             if not usable:
                 self._rest.append(index)
+        # What is looked for roughly does not end where matches do.
+        self._once = set(range(len(expressions)))
         database = _compile(expressions, flags)
         if database is None:
             self._rest = list(range(len(expressions)))
         return database
 
 
-def _note(index: int, _start: int, _end: int, _flags: int, found: Any) -> None:
-    found.append(index)
+def _note(index: int, _start: int, end: int, _flags: int, found: Any) -> None:
+    if index in found:
+        found[index].append(end)
+    else:
+        found[index] = [end]
 
 
 def _compile(expressions: list[bytes], flags: list[int]) -> "hyperscan.Database | None":
@@ -101,11 +114,11 @@ def _compile(expressions: list[bytes], flags: list[int]) -> "hyperscan.Database 
     return database
 
 
-def _key(expressions: list[bytes]) -> str:
+def _key(expressions: list[bytes], flags: list[int]) -> str:
     """Return a name for the database that these expressions make with this very library."""
     probe = hyperscan.Database(mode=_MODE)
     probe.compile(expressions=[b"probe"], ids=[0], elements=1, flags=_EXACT)
-    about = f"{version('hyperscan')} {probe.info()!r} {platform.machine()} {_EXACT}"
+    about = f"{version('hyperscan')} {probe.info()!r} {platform.machine()} {flags}"
     parts = hashlib.sha256()
     for part in (about.encode(), *expressions):
         parts.update(b"%d:" % len(part) + part)

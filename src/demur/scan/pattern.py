@@ -8,6 +8,7 @@ folded form, in the pattern as in the text. `{name}` stands for words defined el
 
 from collections.abc import Mapping
 
+from demur.scan.core import core
 from demur.scan.grammar import NO_WORDS, PatternError, parse
 from demur.scan.required import Required, required
 from demur.scan.tree import Node, size, widths, written
@@ -21,7 +22,7 @@ _LARGEST = 20_000
 class Pattern:
     """A pattern that all engines can match. Equal to another that matches the same way."""
 
-    __slots__ = ("_node", "_required", "expression", "size", "source", "width")
+    __slots__ = ("_core", "_node", "_required", "expression", "source", "width")
 
     def __init__(self, source: str, node: Node) -> None:
         self.source = source
@@ -29,9 +30,8 @@ class Pattern:
         self.expression = written(node)
         # The most bytes of folded text that one match takes.
         self.width = widths(node)[1]
-        # How many positions an automaton for it has.
-        self.size = size(node)
         self._node = node
+        self._core: Node | None = None
         self._required: Required | None = None
 
     @property
@@ -40,6 +40,13 @@ class Pattern:
         if self._required is None:
             self._required = required(self._node)
         return self._required
+
+    @property
+    def core(self) -> Node:
+        """What every match holds; faster to look for, and seldom met elsewhere."""
+        if self._core is None:
+            self._core = core(self._node)
+        return self._core
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and other.expression == self.expression

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from demur.scan.common import COMMON
 from demur.scan.tree import Boundary, Choice, Literal, Node, OneOf, Repeat, Sequence, written
 
-__all__ = ["DULL", "Required", "required"]
+__all__ = ["DULL", "Required", "is_whole_word", "required", "texts_of", "word_sets"]
 
 # What is met more often than this in a page of text tells little.
 DULL = 0.5
@@ -48,12 +48,27 @@ _ANYTHING = _Needs(None)
 
 def required(node: Node) -> Required:
     """Return what a text must hold for the node to match, the rarest first."""
-    found = sorted((_odds(words), sorted(words)) for words in set(_settled(_needs(node))))
+    found = sorted((_odds(words), sorted(words)) for words in set(word_sets(node)))
     # What is met everywhere costs time at each place, and only as last resort is worth that.
     telling = [words for odds, words in found if odds < DULL] or [words for _, words in found[:1]]
     if not telling:
         return Required((written(node),), _BY_LENGTH[0])
     return Required(tuple(map(_alternation, telling[:_MOST_CLAUSES])), found[0][0])
+
+
+def word_sets(node: Node) -> tuple[frozenset[bytes], ...]:
+    """Return sets of texts: wherever the node matches, there is one of each set."""
+    return _settled(_needs(node))
+
+
+def texts_of(phrase: bytes) -> list[bytes]:
+    """Return the words of one of these texts; an empty one, if it has none."""
+    return phrase.replace(_EDGE, b" ").split() or [b""]
+
+
+def is_whole_word(phrase: bytes) -> bool:
+    """Return whether one of these texts stands between the edges of a word."""
+    return phrase.startswith(_EDGE) and phrase.endswith(_EDGE)
 
 
 def _alternation(words: Iterable[bytes]) -> bytes:
@@ -68,7 +83,7 @@ def _odds(words: Iterable[bytes]) -> float:
 
 def _frequency(text: bytes) -> float:
     """Return roughly how often a page holds the text: as often as its rarest word, or less."""
-    words = text.replace(_EDGE, b" ").split() or [b""]
+    words = texts_of(text)
     rarest = min(map(_word_frequency, words))
     return rarest * _IN_A_PHRASE if len(words) > 1 else rarest
 

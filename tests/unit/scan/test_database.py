@@ -1,6 +1,6 @@
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -78,9 +78,9 @@ def test_it_is_compiled_once_and_only_when_needed() -> None:
     built: list[Sequence[bytes]] = []
 
     class Counting(Re2Engine):
-        def __init__(self, expressions: Sequence[bytes]) -> None:
+        def __init__(self, expressions: Sequence[bytes], *, once: Collection[int] = ()) -> None:
             built.append(expressions)
-            super().__init__(expressions)
+            super().__init__(expressions, once=once)
 
     database = Database([CAT], engine=Counting)
     assert built == []
@@ -110,3 +110,19 @@ def test_without_hyperscan_re2_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert default_engine() is Re2Engine
     assert Database([CAT]).engine.name == "re2"
+
+
+def test_where_nobody_asks_for_places_spans_are_found_all_the_same() -> None:
+    database = Database([CAT, DOG], once=True)
+
+    assert spans(database, b"cat dogs concat dog") == {0: [(0, 3)], 1: [(4, 8), (16, 19)]}
+
+
+@pytest.mark.parametrize("chunk", [16, 1 << 14])
+@pytest.mark.parametrize("apart", [1, 3, 40, 400])
+def test_many_matches_are_found_wherever_they_stand(chunk: int, apart: int) -> None:
+    database = Database([CAT], chunk=chunk)
+    step = 3 + apart
+
+    found = spans(database, (b"cat" + b" " * apart) * 30)
+    assert found == {0: [(place * step, place * step + 3) for place in range(30)]}

@@ -21,12 +21,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_says_which_expressions_match_in_order() -> None:
     engine = HyperscanEngine([b"cat", rb"\bdog\b", b"ox"])
 
-    assert engine.matching(b"an ox and a cat, dogged") == [0, 2]
-    assert engine.matching(b"") == []
+    assert sorted(engine.matching(b"an ox and a cat, dogged")) == [0, 2]
+    assert engine.matching(b"") == {}
+
+
+def test_it_says_where_matches_end_unless_once_is_enough() -> None:
+    engine = HyperscanEngine([b"cat", b"dog"], once={1})
+
+    assert engine.matching(b"cat dog cat dog") == {0: [3, 11], 1: []}
 
 
 def test_no_expressions_match_nothing() -> None:
-    assert HyperscanEngine([]).matching(b"cat") == []
+    assert HyperscanEngine([]).matching(b"cat") == {}
 
 
 def test_a_database_is_kept_and_used_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +43,7 @@ def test_a_database_is_kept_and_used_again(folder: Path, monkeypatch: pytest.Mon
         raise AssertionError
 
     monkeypatch.setattr(hyperscan_engine, "_compile", never)
-    assert HyperscanEngine([b"cat", b"dog"]).matching(b"a dog") == [1]
+    assert HyperscanEngine([b"cat", b"dog"]).matching(b"a dog").keys() == {1}
 
 
 def test_other_expressions_have_another_key(folder: Path) -> None:
@@ -53,34 +59,34 @@ def test_what_is_no_database_is_compiled_anew(folder: Path) -> None:
     [path] = folder.iterdir()
     save(folder, path.stem, b"no database at all")
 
-    assert HyperscanEngine([b"cat"]).matching(b"cat") == [0]
+    assert HyperscanEngine([b"cat"]).matching(b"cat").keys() == {0}
 
 
 def test_without_a_folder_it_works_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEMUR_CACHE", "off")
 
-    assert HyperscanEngine([b"cat"]).matching(b"cat") == [0]
+    assert HyperscanEngine([b"cat"]).matching(b"cat").keys() == {0}
 
 
 def test_what_hyperscan_refuses_is_looked_for_roughly_or_by_re2() -> None:
     # Looking around can only be approximated, and nothing is not allowed at all.
     engine = HyperscanEngine([b"cat", b"ox(?=en)", b"(?:dog)?", b"cow"])
 
-    assert engine.matching(b"oxen and cows") == [1, 2, 3]
-    assert engine.matching(b"cat") == [0, 2]
+    assert sorted(engine.matching(b"oxen and cows")) == [1, 2, 3]
+    assert sorted(engine.matching(b"cat")) == [0, 2]
 
 
 def test_if_all_is_refused_re2_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hyperscan_engine, "_compile", lambda *_: None)
     engine = HyperscanEngine([b"cat", b"dog"])
 
-    assert engine.matching(b"a dog") == [1]
+    assert engine.matching(b"a dog").keys() == {1}
 
 
 def test_threads_do_not_disturb_each_other() -> None:
     engine = HyperscanEngine([b"needle", b"a{3,9}"])
     text = b"b" * 200_000 + b"needle"
-    seen: list[list[int]] = []
+    seen: list[dict[int, list[int]]] = []
 
     def look() -> None:
         seen.extend(engine.matching(text) for _ in range(20))
@@ -91,4 +97,4 @@ def test_threads_do_not_disturb_each_other() -> None:
     for thread in threads:
         thread.join()
 
-    assert seen == [[0]] * 80
+    assert seen == [{0: [len(text)]}] * 80

@@ -3,11 +3,10 @@ import pytest
 from demur.scan.pattern import WIDEST, PatternError, parse_pattern, parse_word
 
 
-def test_a_pattern_knows_its_width_and_size() -> None:
+def test_a_pattern_knows_its_width() -> None:
     pattern = parse_pattern(r"\bmake\b.{0,40}\bbombs?\b")
 
     assert pattern.width == 4 + 40 + 5
-    assert pattern.size == 1 + 4 + 1 + 40 + 1 + 5 + 1
     assert repr(pattern) == r"<Pattern \bmake\b.{0,40}\bbombs?\b>"
 
 

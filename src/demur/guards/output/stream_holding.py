@@ -77,7 +77,10 @@ class Holding:
         self._seen += [_ranked(each, 0) for each in seen]
         keep = decided - LONGEST_PADDING
         for number, (seek, reach) in enumerate(self._seekers):
-            place = self._seek(number, seek, final=final)
+            # A search that is ahead of the others lets nothing go by going on.
+            if final or self._places[number] < decided:
+                self._seek(number, seek, final=final)
+            place = self._places[number]
             decided = min(decided, place)
             keep = min(keep, place - reach)
         self.decided = decided
@@ -88,14 +91,13 @@ class Holding:
             self._base = keep
         return found
 
-    def _seek(self, number: int, seek: Seek, *, final: bool) -> int:
+    def _seek(self, number: int, seek: Seek, *, final: bool) -> None:
         base = self._base
         seen, undecided = seek(self._text, self._places[number] - base, final)
         for each in seen:
             moved = each._replace(start=each.start + base, end=each.end + base)
             self._seen.append(_ranked(moved, number + 1))
         self._places[number] = undecided + base
-        return undecided + base
 
     def _ready(self, *, final: bool) -> list[Finding]:
         """Return what nothing can come before any more, each thing once."""

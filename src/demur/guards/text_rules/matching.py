@@ -4,7 +4,7 @@ Of each rule the rarest pattern is found in the whole text, the others only near
 time this takes grows with the text, and the memory does not.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from demur.guards.text_rules.rule import Rule, RuleSet
@@ -19,6 +19,8 @@ __all__ = ["MOST_HITS", "Matcher", "Sighting"]
 MOST_HITS = 50
 # Stretches near to each other are looked at together, up to so many bytes.
 _SECTION = 16 << 10
+# In so many places it pays to ask for one pattern more before anything else.
+_FEW = 2
 
 _Span = tuple[int, int]
 
@@ -56,7 +58,9 @@ class Matcher:
         found: list[Sighting] = []
         for index in survey.candidates:
             for plan in self._plans[index]:
-                if all(other in survey.candidates for other in plan.seen):
+                if all(other in survey.candidates for other in plan.seen) and _is_near(
+                    plan, survey.candidates[index], data
+                ):
                     places = survey.spans(index)
                     if len(plan.patterns) > 1:
                         places = _together(plan, places, data)
@@ -71,6 +75,18 @@ def _plan(rule: Rule, patterns: dict[Pattern, int]) -> _Plan:
     seen = [ordered[0], *(other for other in ordered[1:] if other.required.odds < DULL)]
     places = (patterns.setdefault(pattern, len(patterns)) for pattern in seen)
     return _Plan(rule, tuple(ordered), tuple(places))
+
+
+def _is_near(plan: _Plan, stretches: Sequence[_Span], data: bytes) -> bool:
+    """Return whether the second pattern may stand near to where the rarest may begin.
+
+    The rarest is most likely there, and seldom in the company that the rule asks for.
+    """
+    if len(plan.patterns) == 1 or len(stretches) > _FEW:
+        return True
+    within = plan.rule.within
+    near = (Window(data, start - within, stop + within) for start, stop in stretches)
+    return any(window.has(plan.patterns[1]) for window in near)
 
 
 def _together(plan: _Plan, rarest: Iterable[_Span], data: bytes) -> Iterator[_Span]:

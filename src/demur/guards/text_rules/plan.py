@@ -49,7 +49,8 @@ class RulePlan:
         for number, plan in enumerate(self.plans):
             for pattern in set(plan.patterns):
                 self.readers.setdefault(pattern, []).append(number)
-        self._database = Database(self.patterns)
+        # Text that grows is searched from where it was left, so places are of no use.
+        self._database = Database(self.patterns, once=True)
         self._searchers: list[Any] = [None] * len(self.patterns)
 
     def matching(self, data: bytes) -> Sequence[int]:
