@@ -21,6 +21,7 @@ _ASCII = bytes(range(128))
 _SPACES = b" \t\n\v\f\r\x1c\x1d\x1e\x1f"
 _CONTROLS = bytes(byte for byte in (*range(32), 127) if byte not in _SPACES)
 _TABLE = bytes(32 if byte in _SPACES else byte for byte in range(256)).lower()
+_SPACE = ord(" ")
 _FEW = 16
 # The way back is worked out for one piece of the text at a time.
 _PIECE = 256
@@ -37,7 +38,6 @@ _HIDDEN = frozenset(
     for point in range(first, last + 1)
 )
 _offset = itemgetter(0)
-_RUN = re.compile(rb"  +")
 _CAPITALS = frozenset(CAPITALS)
 _CAPITAL = re.compile("(?<=[A-Za-z])[{0}]|[{0}](?=[A-Za-z])".format("".join(CAPITALS)))
 
@@ -128,4 +128,10 @@ def _fold_bytes(text: str, others: set[str]) -> bytes:
 
 
 def _squeeze(data: bytes) -> bytes:
-    return _RUN.sub(b" ", data)
+    """Return bytes with each run of spaces as one space."""
+    if b"  " not in data:
+        return data
+    inner = b" ".join(data.split())
+    first = b" " if data[0] == _SPACE else b""
+    last = b" " if data[-1] == _SPACE and inner else b""
+    return b"%b%b%b" % (first, inner, last)
