@@ -51,6 +51,7 @@ COMMANDS = (
     Command("export", "demur.cli.export", "write decisions to files: JSON, lines, or a pack"),
     Command("replay", "demur.cli.replay", "make the decision in a pack again, and compare"),
     Command("diff", "demur.cli.diff", "say what a policy would have decided about the past"),
+    Command("monitor", "demur.cli.monitor", "watch decisions and top codes in the terminal"),
     Command("doctor", "demur.cli.doctor", "check settings, policy, store, rights, clock and disk"),
     Command("audit verify", "demur.cli.audit_verify", "prove that no record was changed or lost"),
     Command(
