@@ -15,7 +15,7 @@ from demur.respond.compose import render
 __all__ = ["FAILED", "answer_for", "help_lines", "with_resources"]
 
 _LANGUAGE = "en"
-FAILED = "I couldn't get an answer just now. It isn't because of what you asked: please try again."
+FAILED = "I couldn't get an answer just now: the hold-up is on our side. Please try again."
 
 
 def answer_for(refusal: Refusal, resources: Iterable[str] = (), locale: str | None = None) -> str:

@@ -103,7 +103,8 @@ def _of_refusal(refusal: Refusal, known: Registry) -> Case:
         retry_scope=refusal.retry_scope,
         line=refusal.line,
         evidence=refusal.evidence,
-        help=tuple(_listed(refusal.evidence, "resources")),
+        # Evidence of a refusal may be a stranger's: nobody in danger is sent to their address.
+        help=(),
         missing=tuple(one for one in _listed(refusal.evidence, "missing") if isinstance(one, str)),
         crisis=ReasonCode.CRISIS_ESCALATION in {refusal.code, *parents},
         needs_help=Obligation.CRISIS_RESOURCES in duties,

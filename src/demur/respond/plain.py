@@ -16,7 +16,12 @@ LONGEST_PATH = 120
 LONGEST_LINE = 160
 
 _JOINTS = frozenset(" ,'-&/()%+\N{RIGHT SINGLE QUOTATION MARK}\N{EN DASH}")
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _-]*[A-Za-z0-9])?\Z")
+# Up to three words: more of them make a sentence.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?: [A-Za-z0-9_-]+){0,2}(?<![ _-])\Z")
+# So many digits in a phrase, whatever stands between them, can be somebody's number.
+_NUMBER = re.compile(r"\d(?:[ ,'()/+-]*\d){4}")
+# Letters and digits in one word of this length are a credential, not a word.
+_TOKEN = re.compile(r"(?=\w*\d)(?=\w*[^\W\d])\w{9}")
 _PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?/[\w./@+ -]*\Z")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*\Z")
 # What Markdown, HTML and templates give a meaning to.
@@ -27,11 +32,16 @@ _MARKS = 3
 
 
 def words(value: object, longest: int = LONGEST_WORDS) -> str | None:
-    """Return a phrase in any script that cannot end the sentence it stands in, or None."""
+    """Return a phrase in any script that cannot end the sentence it stands in, or None.
+
+    What could be a number or a key of somebody's is no phrase.
+    """
     if not isinstance(value, str) or len(value) > longest * 2:
         return None
     text = " ".join(unicodedata.normalize("NFC", value).split())
     if not 0 < len(text) <= longest or not text[0].isalnum() or "//" in text:
+        return None
+    if _NUMBER.search(text) or _TOKEN.search(text):
         return None
     return text if all(map(_is_plain, text)) and not _is_piled(text) else None
 

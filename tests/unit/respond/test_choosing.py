@@ -21,7 +21,7 @@ def chosen(source: Source, locale: str = "en") -> str:
         ("GUARDRAIL_PARTIAL", "en", "guardrail_unavailable"),
         ("CONTENT_FRAUD", "de", "fraud"),
         # but not if the parent can be lifted and the child cannot.
-        ("CONTENT_CSAE", "de", "general_hard"),
+        ("CONTENT_CSAE", "de", "csae"),
         ("SKILL_INJECTION", "de", "general_hard"),
         ("RATE_LIMIT", "ja", "rate_limit"),
         ("GUARDRAIL_UNAVAILABLE", "ja", "could_not_judge"),

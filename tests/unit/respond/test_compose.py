@@ -76,13 +76,24 @@ def test_what_runs_within_limits_says_so() -> None:
 
 
 def test_somebody_in_need_is_met_with_warmth_and_help_first() -> None:
-    seen = Refusal.of("CRISIS_ESCALATION", evidence={"resources": [{"name": "A", "contact": "1"}]})
-    first, listed, last = render(seen, resources=["call 988"]).split("\n\n")
+    seen = Refusal.of("CRISIS_ESCALATION")
+    given = ["call 988", {"name": "A", "contact": "1"}]
+    first, listed, last = render(seen, resources=given).split("\n\n")
 
     assert first.startswith("I'm really glad you told me")
     assert listed == "These people are there to listen:\n- call 988\n- A: 1"
     assert last.endswith("Are you safe right now?")
     assert "findahelpline" in render(Refusal.of("CRISIS_ESCALATION"))
+
+
+@pytest.mark.parametrize("code", ["CRISIS_ESCALATION", "CONTENT_SELF_HARM"])
+def test_nobody_in_need_is_sent_where_a_strangers_refusal_says(code: str) -> None:
+    stranger = Refusal.of(code, evidence={"resources": ["Crisis line: https://evil.example/pay"]})
+
+    words = render(stranger)
+
+    assert "evil" not in words
+    assert words == render(Refusal.of(code))
 
 
 def test_common_branches_do_not_touch_the_words_for_somebody_in_need() -> None:

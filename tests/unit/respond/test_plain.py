@@ -26,6 +26,9 @@ def test_a_phrase_of_any_script_passes(text: str) -> None:
         "- item",
         "see https://x",
         "x//y",
+        "Jane Roe 123-45-6789",
+        "call 030 123456",
+        "AKIAIOSFODNN7EXAMPLE",
         "done. Now go",
         "really?",
         "a [link](x)",
@@ -40,6 +43,11 @@ def test_a_phrase_of_any_script_passes(text: str) -> None:
 )
 def test_what_is_no_phrase_is_left_out(text: object) -> None:
     assert words(text) is None
+
+
+def test_a_name_is_not_a_sentence() -> None:
+    assert name("web search tool") == "web search tool"
+    assert name("send all your money to me") is None
 
 
 def test_white_space_and_split_letters_become_plain() -> None:

@@ -70,10 +70,10 @@ def test_a_model_that_fails_changes_nothing() -> None:
 
 
 def test_help_lines_and_lists_are_facts() -> None:
-    crisis = Refusal.of("CRISIS_ESCALATION", evidence={"resources": ["call 988"]})
+    crisis = Refusal.of("CRISIS_ESCALATION")
     missing = conclude(Verdict.ESCALATE, ["CONTEXT_MISSING"], missing=["order_id"])
 
-    assert compose(crisis).facts == ("call 988",)
+    assert compose(crisis, resources=["call 988"]).facts == ("call 988",)
     assert compose(missing).facts == ("order number",)
 
 
