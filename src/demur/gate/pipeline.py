@@ -225,6 +225,10 @@ class _Report(NamedTuple):
             strictest = min((_STRICTNESS.index(f.action) for f in found), default=None)
             action = "" if strictest is None else str(_STRICTNESS[strictest])
             self._tell(partial(self.monitor.ran, self.one.surface, self.one.name, action))
+            # A monitor that measures is told how long it took; one that counts need not care.
+            took = getattr(self.monitor, "took", None)
+            if took is not None:
+                self._tell(partial(took, self.one.surface, self.one.name, self.milliseconds / 1000))
 
     def record(
         self, code: str, action: str, show: Callable[[], str] = str, *, note: str = ""

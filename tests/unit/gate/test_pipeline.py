@@ -15,6 +15,7 @@ from toy_guards import Notes, finding, guard, hanging, raising, seeing
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
 from demur.gate.activation import Activation
+from demur.gate.monitor import GuardrailMonitor
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.rate_guard import RateGuard
 from demur.gate.standard import standard_pipeline
@@ -462,3 +463,18 @@ def test_a_standard_pipeline_says_what_it_cannot_build(
 ) -> None:
     with pytest.raises(InputError, match=problem):
         standard_pipeline(*surfaces, shadow=shadow)
+
+
+def test_a_monitor_that_measures_is_told_how_long_each_guard_took() -> None:
+    took: list[tuple[str, str, float]] = []
+
+    class Measuring(GuardrailMonitor):
+        def took(self, surface: str, guard: str, seconds: float) -> None:
+            took.append((surface, guard, seconds))
+
+    pipeline = Pipeline([GuardStep(builtin_guard("input"))], monitor=Measuring())
+    pipeline.run("input", "hello")
+
+    [(surface, _, seconds)] = took
+    assert surface == "input"
+    assert 0 <= seconds < 60

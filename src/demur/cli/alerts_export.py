@@ -1,0 +1,76 @@
+"""`demur alerts export`: the alert rules for Prometheus, Grafana or Datadog."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from demur.cli.alerts_list import add_rules, chosen_rules
+from demur.cli.files import write
+from demur.errors import InputError
+from demur.observe.alerts.datadog import datadog_check, datadog_monitors
+from demur.observe.alerts.grafana import grafana_dashboard
+from demur.observe.alerts.prometheus import prometheus_rules
+from demur.observe.alerts.rule import AlertRule
+
+__all__ = ["FORMS", "Form", "configure", "run"]
+
+
+class Form(NamedTuple):
+    """A file that is written for somebody else: its name, and what makes its content."""
+
+    name: str
+    make: Callable[[Sequence[AlertRule]], str]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+# The first file of a form is what is printed where no directory is named.
+FORMS: dict[str, tuple[Form, ...]] = {
+    "prometheus": (Form("demur.rules.yml", prometheus_rules),),
+    "grafana": (Form("demur-dashboard.json", lambda rules: _json(grafana_dashboard(rules))),),
+    "datadog": (
+        Form("demur-monitors.json", lambda rules: _json(datadog_monitors(rules))),
+        Form("openmetrics.yaml", lambda _: datadog_check()),
+    ),
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("--to", required=True, choices=sorted(FORMS), help="for whom")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write there, not to the screen")
+    add_rules(parser)
+    parser.add_argument("--json", action="store_true", help="the files, or their names, as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the rules in the form that was asked for."""
+    rules = chosen_rules(args).rules
+    forms = FORMS[args.to]
+    if args.out is None:
+        made = {form.name: form.make(rules) for form in forms}
+        sys.stdout.write(_json(made) if args.json else made[forms[0].name])
+        return 0
+    _make_folder(args.out)
+    paths = [args.out / form.name for form in forms]
+    for path, form in zip(paths, forms, strict=True):
+        write(path, form.make(rules))
+    if args.json:
+        print(json.dumps({"written": [str(path) for path in paths]}))
+    else:
+        print("\n".join(f"wrote {path}" for path in paths))
+    return 0
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    # A path that holds a NUL is a ValueError, not an OSError.
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot make the folder: {reason}", where=str(path)) from error

@@ -1,0 +1,76 @@
+"""Logs as a source of counts for alert rules, read as `demur triage` reads them.
+
+A log holds refusals, and says nothing of decisions that were allowed. A refusal without a time
+may have been at any: with such lines, numbers are the least that there were.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from demur.codes.default import default_registry
+from demur.errors import InputError
+from demur.observe.alerts.counts import Counts, Source
+from demur.triage.counts import CANONICAL, LEGACY, UNKNOWN
+from demur.triage.counts import Counts as LogCounts
+from demur.triage.inputs import STDIN, Plan, plan
+from demur.triage.options import Options
+from demur.triage.run import triage
+
+__all__ = ["log_source"]
+
+_COUNTED = {CANONICAL, LEGACY, UNKNOWN}
+
+
+class _LogSource:
+    """Reads the logs anew for each stretch of time, so that it is exact; each only once."""
+
+    def __init__(self, logs: Plan, registries: tuple[str, ...], now: datetime) -> None:
+        self._logs = logs
+        self._registries = registries
+        self._registry = default_registry(*registries)
+        self._now = now
+        self._known: dict[tuple[datetime, datetime], Counts] = {}
+
+    def between(self, since: datetime, until: datetime) -> Counts:
+        """Return the counts."""
+        about = (since, until)
+        if about not in self._known:
+            options = Options(registries=self._registries, since=since, until=until, now=self._now)
+            self._known[about] = self._counts(triage(self._logs, options))
+        return self._known[about]
+
+    def _counts(self, found: LogCounts) -> Counts:
+        codes: Counter[str] = Counter()
+        classes: Counter[str] = Counter()
+        for key, number in found.rows.items():
+            if key.kind in _COUNTED:
+                codes[key.code] += number
+                entry = self._registry.get(key.code)
+                if entry is not None and entry.refusal_class is not None:
+                    classes[str(entry.refusal_class)] += number
+        return Counts(None, codes, classes, None, None, "; ".join(_problems(found)))
+
+
+def log_source(names: Sequence[str], registries: tuple[str, ...], now: datetime) -> Source:
+    """Return the refusals in logs (files, folders, globs) as a source of counts.
+
+    Raises:
+        InputError: A log cannot be read, or only once.
+        RegistryError: A registry cannot be read.
+    """
+    if STDIN in names:
+        help_text = "write it to a file; several rules have to look at it"
+        raise InputError("a stream cannot be read again", where="--log", help=help_text)
+    logs = plan(names)
+    for unread in logs.unread:
+        raise InputError(f"cannot read the log: {unread.reason}", where=unread.file)
+    return _LogSource(logs, registries, now)
+
+
+def _problems(found: LogCounts) -> Iterator[str]:
+    """Yield why there may be more refusals than were counted."""
+    if found.undated:
+        yield f"{found.undated} refusals in the log have no time"
+    for unread in found.unread:
+        yield f"{unread.file} could not be read to its end: {unread.reason}"

@@ -1,0 +1,147 @@
+"""Telling a webhook of alerts: in the words it understands, once, and nothing lost.
+
+What was told can be remembered in a file: then a rule is told of again only after its
+cooldown, and also once it is over.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.cli.alerts_webhook import WebhookError, post, secret, shown
+from demur.errors import DemurError, InputError
+from demur.observe.alerts.evaluate import Alert
+from demur.observe.alerts.messages import json_message, pagerduty_events, slack_message
+from demur.observe.alerts.notice import Notice, Told, dump_told, load_told, notice_of
+
+__all__ = ["add_telling", "teller"]
+
+_FORMATS = ("json", "slack", "pagerduty")
+_MOST_RETRIES = 10
+_LONGEST_TIMEOUT_S = 120
+
+
+def add_telling(parser: argparse.ArgumentParser) -> None:
+    """Add what `teller` reads."""
+    told = parser.add_argument_group("telling")
+    told.add_argument(
+        "--webhook", metavar="URL", help="tell this address, or the one in a file: @FILE"
+    )
+    told.add_argument("--format", choices=_FORMATS, default="json", help="what it understands")
+    told.add_argument("--routing-key", metavar="KEY", help="PagerDuty's key, or @FILE")
+    told.add_argument("--origin", default="", metavar="NAME", help="which system this is")
+    told.add_argument(
+        "--state", type=Path, metavar="FILE", help="remember there who was told, for cooldowns"
+    )
+    told.add_argument("--timeout", type=float, default=10, metavar="S", help="of an attempt")
+    told.add_argument("--retries", type=int, default=3, metavar="N", help="after a failure")
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.webhook is None and (args.state is not None or args.routing_key is not None):
+        raise InputError("--state and --routing-key go with --webhook")
+    if (args.format == "pagerduty") != (args.routing_key is not None) and args.webhook:
+        raise InputError("PagerDuty, and it alone, needs --routing-key")
+    if not 0 < args.timeout <= _LONGEST_TIMEOUT_S:
+        raise InputError(f"--timeout is above 0, up to {_LONGEST_TIMEOUT_S} seconds")
+    if not 0 <= args.retries <= _MOST_RETRIES:
+        raise InputError(f"--retries is from 0 to {_MOST_RETRIES}")
+
+
+class _Letter(NamedTuple):
+    """A document to send, and the rules that it tells of."""
+
+    rules: frozenset[str]
+    body: dict[str, Any]
+
+
+def teller(args: argparse.Namespace, now: datetime) -> Callable[[Sequence[Alert]], None] | None:
+    """Return what tells the webhook, if one is named, so that it is checked before the rules.
+
+    Raises:
+        InputError: An option or a file cannot be used.
+    """
+    _check(args)
+    if args.webhook is None:
+        return None
+    url = secret(args.webhook)
+    shown(url)
+    key = "" if args.routing_key is None else secret(args.routing_key)
+    told = _read_state(args.state)
+
+    def tell(alerts: Sequence[Alert]) -> None:
+        notice = notice_of(alerts, told, now)
+        sent, failures = _send(_letters(notice, args, key), url, args)
+        if args.state is not None:
+            _write_state(args.state, _remembered(notice, told, sent))
+        if failures:
+            raise failures[0]
+
+    return tell
+
+
+def _letters(notice: Notice, args: argparse.Namespace, key: str) -> list[_Letter]:
+    about = (*notice.alerts, *notice.over)
+    if not about:
+        return []
+    if args.format == "pagerduty":
+        events = pagerduty_events(notice, key, args.origin)
+        return [
+            _Letter(frozenset({alert.rule.id}), event)
+            for alert, event in zip(about, events, strict=True)
+        ]
+    make = slack_message if args.format == "slack" else json_message
+    return [_Letter(frozenset(alert.rule.id for alert in about), make(notice, args.origin))]
+
+
+def _send(
+    letters: Sequence[_Letter], url: str, args: argparse.Namespace
+) -> tuple[frozenset[str], list[WebhookError]]:
+    """Return the rules that the webhook was told of, and what went wrong."""
+    sent: set[str] = set()
+    failures: list[WebhookError] = []
+    for letter in letters:
+        body = json.dumps(letter.body, ensure_ascii=True).encode()
+        try:
+            post(url, body, timeout_s=args.timeout, retries=args.retries)
+            sent |= letter.rules
+        except WebhookError as error:
+            failures.append(error)
+    return frozenset(sent), failures
+
+
+def _remembered(
+    notice: Notice, before: Mapping[str, Told], sent: frozenset[str]
+) -> dict[str, Told]:
+    """Return what was told: of a rule whose message failed, still what was told before."""
+    waiting = {alert.rule.id for alert in (*notice.alerts, *notice.over)} - sent
+    kept = {name: one for name, one in before.items() if name in waiting}
+    return {**{name: one for name, one in notice.told.items() if name not in waiting}, **kept}
+
+
+def _read_state(path: Path | None) -> Mapping[str, Told]:
+    if path is None:
+        return {}
+    try:
+        return load_told(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        if isinstance(error, DemurError):
+            raise
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot read the state: {reason}", where=str(path)) from error
+
+
+def _write_state(path: Path, told: Mapping[str, Told]) -> None:
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        # Replaced as a whole: a check that is stopped leaves the old state or the new one.
+        beside.write_bytes(dump_told(told))
+        beside.replace(path)
+    except OSError as error:
+        reason = str(error.strerror or error).lower()
+        raise InputError(f"cannot write the state: {reason}", where=str(path)) from error

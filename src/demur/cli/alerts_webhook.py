@@ -1,0 +1,139 @@
+"""Tell a webhook: bounded in time, tried again where that can help, silent about secrets.
+
+The address of a webhook is often all that it takes to write there, so no message shows more
+of it than the host.
+"""
+
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from demur.errors import DemurError, InputError
+from demur.version import __version__
+
+__all__ = ["WebhookError", "post", "secret", "shown"]
+
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 60.0
+_AGAIN = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
+_WRONG = "check the address and its key; nothing was lost: the alerts are printed"
+_LATER = "nothing was lost: the alerts are printed, and the next check tells of them again"
+
+
+class WebhookError(DemurError):
+    """A webhook that did not take a message."""
+
+
+class _AttemptError(Exception):
+    """One attempt that failed; `pause_s` is set where trying again may help."""
+
+    def __init__(self, problem: str, pause_s: float | None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.pause_s = pause_s
+
+
+class _Stay(HTTPRedirectHandler):
+    """Follows nowhere: alerts go to the address that was named, and to no other."""
+
+    def redirect_request(self, *_args: object, **_named: object) -> None:
+        """Return nothing, which makes a redirection an error."""
+
+
+def secret(text: str) -> str:
+    """Return a secret from the command line: as it is, or from a file if it is `@FILE`.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or "not UTF-8 text").lower()
+        raise InputError(f"cannot read the secret: {reason}", where=text[1:]) from error
+
+
+def shown(url: str) -> str:
+    """Return as much of an address as may be shown.
+
+    Raises:
+        InputError: It is no address of a webhook.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+        parts = urlsplit("")
+    plain = url.isascii() and url.isprintable() and " " not in url
+    if parts.scheme not in {"http", "https"} or not host or not plain:
+        raise InputError("the webhook is no address", help="it begins with https:// or http://")
+    return f"{parts.scheme}://{host}/…"
+
+
+def post(
+    url: str,
+    body: bytes,
+    *,
+    timeout_s: float,
+    retries: int,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Send a JSON document; return how many attempts it took.
+
+    Raises:
+        WebhookError: It was not taken, however often it was tried.
+    """
+    where, attempt = shown(url), 0
+    while True:
+        attempt += 1
+        try:
+            _attempt(url, body, timeout_s)
+        except _AttemptError as failed:
+            if failed.pause_s is None:
+                raise WebhookError(failed.problem, where=where, help=_WRONG) from None
+            if attempt > retries:
+                times = "once" if attempt == 1 else f"{attempt} times"
+                tried = f"{failed.problem} (tried {times})"
+                raise WebhookError(tried, where=where, help=_LATER) from None
+            pause_s = max(failed.pause_s, _FIRST_PAUSE_S * 2 ** (attempt - 1))
+            sleep(min(pause_s, _LONGEST_PAUSE_S))
+        else:
+            return attempt
+
+
+def _attempt(url: str, body: bytes, timeout_s: float) -> None:
+    headers = {"Content-Type": "application/json", "User-Agent": f"demur/{__version__}"}
+    request = Request(url, data=body, headers=headers, method="POST")  # noqa: S310 - `shown` checked the scheme
+    try:
+        with build_opener(_Stay).open(request, timeout=timeout_s):
+            return
+    except HTTPError as error:
+        with error:
+            again = error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code in _AGAIN
+            pause_s = _asked_pause(error.headers.get("Retry-After")) if again else None
+        raise _AttemptError(f"the webhook answered {error.code}", pause_s) from None
+    except (HTTPException, OSError, ValueError) as error:
+        raise _AttemptError(_unreached(error, timeout_s), 0) from None
+
+
+def _unreached(error: Exception, timeout_s: float) -> str:
+    """Return why there was no answer; words of an error may quote the address."""
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, TimeoutError):
+        return f"the webhook did not answer in {timeout_s:g} s"
+    why = getattr(reason, "strerror", None) or type(reason).__name__
+    return f"the webhook cannot be reached: {str(why).lower()}"
+
+
+def _asked_pause(value: str | None) -> float:
+    """Return for how many seconds a server asks to be left alone; of a date, nothing is made."""
+    text = (value or "").strip()
+    return float(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0

@@ -1,0 +1,1 @@
+"""Watching: metrics, traces, log lines and alert rules over what was decided."""

@@ -1,0 +1,254 @@
+"""A Grafana dashboard over demur's metrics, with a panel for each alert rule.
+
+The data source is a variable, so that the file loads into any Grafana as it is.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+from demur.observe.alerts.periods import spoken
+from demur.observe.alerts.prometheus import measured
+from demur.observe.alerts.rule import AlertRule, Kind
+
+__all__ = ["grafana_dashboard"]
+
+Json: TypeAlias = dict[str, Any]
+
+_SCHEMA_VERSION = 39
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_WIDTH = 24
+_RATE = "$__rate_interval"
+_RANGE = "$__range"
+_COLOURS = {"ALLOW": "green", "ESCALATE": "yellow", "DENY": "red", "ABSTAIN": "purple"}
+_UNITS = {Kind.SHARE: "percent", Kind.RATE_CHANGE: "none"}
+
+
+def grafana_dashboard(rules: Iterable[AlertRule]) -> Json:
+    """Return the dashboard."""
+    return {
+        "title": "demur: decisions and refusals",
+        "uid": "demur-refusals",
+        "description": "Written by `demur alerts export`; the thresholds are those of the rules.",
+        "tags": ["demur"],
+        "editable": True,
+        "graphTooltip": 1,
+        "schemaVersion": _SCHEMA_VERSION,
+        "version": 1,
+        "refresh": "30s",
+        "timezone": "browser",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": [_DATA_SOURCE, _SURFACE]},
+        "annotations": {"list": []},
+        "links": [],
+        "panels": list(_placed([*_overview(), *_guards(), *_alerts(rules)])),
+    }
+
+
+_DATA_SOURCE: Json = {
+    "name": "datasource",
+    "label": "Data source",
+    "type": "datasource",
+    "query": "prometheus",
+    "hide": 0,
+    "includeAll": False,
+    "multi": False,
+    "options": [],
+    "refresh": 1,
+    "regex": "",
+}
+_SURFACE: Json = {
+    "name": "surface",
+    "label": "Surface",
+    "type": "query",
+    "datasource": _SOURCE,
+    "query": "label_values(demur_refusals_total, surface)",
+    "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+    "hide": 0,
+    "includeAll": True,
+    "allValue": ".*",
+    "multi": True,
+    "options": [],
+    "refresh": 2,
+    "regex": "",
+    "sort": 1,
+}
+
+
+def _overview() -> Iterator[Json]:
+    yield _row("Decisions")
+    yield _stat("Decisions", f"sum(increase(demur_decisions_total[{_RANGE}]))")
+    refused = f'sum(increase(demur_decisions_total{{verdict!="ALLOW"}}[{_RANGE}]))'
+    whole = f"sum(increase(demur_decisions_total[{_RANGE}]))"
+    yield _stat("Not allowed", f"100 * {refused} / {whole}", unit="percent")
+    lost = f"sum(increase(demur_storage_unavailable_total[{_RANGE}]))"
+    yield _stat("Not stored", lost, red_from=1)
+    unknown = f'sum(increase(demur_reasons_total{{code="_other"}}[{_RANGE}]))'
+    yield _stat("Unknown codes", unknown, red_from=1)
+    yield _lines(
+        "Decisions by verdict",
+        ("sum by (verdict) (rate(demur_decisions_total[" + _RATE + "]))", "{{verdict}}"),
+        unit="reqps",
+        stacked=True,
+        colours=_COLOURS,
+    )
+    top = (
+        f'topk(15, sum by (code) (increase(demur_refusals_total{{surface=~"$surface"}}[{_RANGE}])))'
+    )
+    yield _bars("Top reasons", top, "{{code}}")
+    share = (
+        f"100 * topk(10, sum by (code) (rate(demur_reasons_total[{_RATE}])))"
+        f" / scalar(sum(rate(demur_decisions_total[{_RATE}])))"
+    )
+    yield _lines("Share of decisions by reason", (share, "{{code}}"), unit="percent")
+    seconds = f"sum by (le) (rate(demur_decision_seconds_bucket[{_RATE}]))"
+    yield _lines("Time of decisions", *_quantiles(seconds), unit="s")
+
+
+def _guards() -> Iterator[Json]:
+    yield _row("Guards")
+    seconds = (
+        f"histogram_quantile(0.99, sum by (le, surface) "
+        f'(rate(demur_guard_seconds_bucket{{surface=~"$surface"}}[{_RATE}])))'
+    )
+    yield _lines("Time of guards (99 %)", (seconds, "{{surface}}"), unit="s")
+    found = (
+        f"sum by (surface, code) "
+        f'(increase(demur_guard_activations_total{{surface=~"$surface"}}[{_RATE}]))'
+    )
+    yield _lines("What guards found", (found, "{{surface}} {{code}}"), stacked=True)
+
+
+def _alerts(rules: Iterable[AlertRule]) -> Iterator[Json]:
+    yield _row("Alerts")
+    firing = 'sort_desc(ALERTS{source="demur", alertstate="firing"})'
+    yield _table("Firing now (of the exported Prometheus rules)", firing)
+    for rule in rules:
+        title = f"{rule.id} ({rule.severity}, {spoken(rule.window)})"
+        panel = _lines(title, (measured(rule), rule.id), unit=_UNITS.get(rule.kind, "short"))
+        panel["description"] = rule.description
+        defaults = panel["fieldConfig"]["defaults"]
+        defaults["custom"]["thresholdsStyle"] = {"mode": "line+area"}
+        defaults["thresholds"] = _thresholds(rule.threshold)
+        yield {**panel, "gridPos": {"h": 7, "w": 8}}
+
+
+def _quantiles(buckets: str) -> list[tuple[str, str]]:
+    parts = ((0.5, "median"), (0.99, "99 %"))
+    return [(f"histogram_quantile({part}, {buckets})", name) for part, name in parts]
+
+
+def _row(title: str) -> Json:
+    return {
+        "type": "row",
+        "title": title,
+        "collapsed": False,
+        "panels": [],
+        "gridPos": {"h": 1, "w": _WIDTH},
+    }
+
+
+def _panel(kind: str, title: str, width: int, height: int, *queries: tuple[str, str]) -> Json:
+    return {
+        "type": kind,
+        "title": title,
+        "datasource": _SOURCE,
+        "gridPos": {"h": height, "w": width},
+        "targets": [
+            {
+                "refId": chr(ord("A") + number),
+                "datasource": _SOURCE,
+                "expr": query,
+                "legendFormat": legend,
+                "editorMode": "code",
+            }
+            for number, (query, legend) in enumerate(queries)
+        ],
+        "fieldConfig": {"defaults": {"custom": {}}, "overrides": []},
+        "options": {},
+    }
+
+
+def _thresholds(red_from: float | None) -> Json:
+    steps: list[Json] = [{"color": "green", "value": None}]
+    return {
+        "mode": "absolute",
+        "steps": steps if red_from is None else [*steps, {"color": "red", "value": red_from}],
+    }
+
+
+def _stat(title: str, query: str, *, unit: str = "short", red_from: float | None = None) -> Json:
+    panel = _panel("stat", title, 6, 4, (query, ""))
+    panel["fieldConfig"]["defaults"] |= {
+        "unit": unit,
+        "decimals": 1 if unit == "percent" else 0,
+        "thresholds": _thresholds(red_from),
+    }
+    panel["options"] = {
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "colorMode": "value",
+        "graphMode": "area",
+    }
+    return panel
+
+
+def _lines(
+    title: str,
+    *queries: tuple[str, str],
+    unit: str = "short",
+    stacked: bool = False,
+    colours: dict[str, str] | None = None,
+) -> Json:
+    panel = _panel("timeseries", title, 12, 8, *queries)
+    panel["fieldConfig"] = {
+        "defaults": {
+            "unit": unit,
+            "min": 0,
+            "custom": {
+                "drawStyle": "line",
+                "fillOpacity": 20 if stacked else 0,
+                "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
+            },
+        },
+        "overrides": [
+            {
+                "matcher": {"id": "byName", "options": name},
+                "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": colour}}],
+            }
+            for name, colour in (colours or {}).items()
+        ],
+    }
+    panel["options"] = {
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    }
+    return panel
+
+
+def _bars(title: str, query: str, legend: str) -> Json:
+    panel = _panel("bargauge", title, 12, 8, (query, legend))
+    panel["targets"][0] |= {"instant": True, "range": False}
+    panel["fieldConfig"]["defaults"] |= {"unit": "short", "decimals": 0, "min": 0}
+    panel["options"] = {
+        "orientation": "horizontal",
+        "displayMode": "basic",
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+    }
+    return panel
+
+
+def _table(title: str, query: str) -> Json:
+    panel = _panel("table", title, _WIDTH, 6, (query, ""))
+    panel["targets"][0] |= {"instant": True, "range": False, "format": "table"}
+    panel["options"] = {"showHeader": True}
+    return panel
+
+
+def _placed(panels: Iterable[Json]) -> Iterator[Json]:
+    """Yield the panels with ids and places: from left to right, and down where a line is full."""
+    x = y = tallest = 0
+    for number, panel in enumerate(panels, start=1):
+        width, height = panel["gridPos"]["w"], panel["gridPos"]["h"]
+        if x + width > _WIDTH:
+            x, y, tallest = 0, y + tallest, 0
+        yield {**panel, "id": number, "gridPos": {"h": height, "w": width, "x": x, "y": y}}
+        x, tallest = x + width, max(tallest, height)

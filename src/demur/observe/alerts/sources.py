@@ -1,0 +1,135 @@
+"""Sources of counts: a store by its tallies, and records at hand, such as those of a spool.
+
+Tallies are by whole hours. Where a stretch of time begins or ends inside an hour, the records
+of that part are read one by one, so that its counts are exact.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from demur.gate.clock import timestamp
+from demur.model.record import DecisionRecord
+from demur.observe.alerts.counts import Counts, Source, add_counts, unknown_counts
+from demur.store.backend import Filter, StorageError
+from demur.store.store import Store
+from demur.store.tally import Tallies
+
+__all__ = ["LostSource", "RecordSource", "SourceSum", "StoreSource", "counts_of_records"]
+
+_HOUR = timedelta(hours=1)
+
+
+class StoreSource:
+    """The decisions in a store, of one tenant or of all.
+
+    `now` is when the check is made: nothing can have been stored after it, so the tally of
+    its hour needs no reading of records.
+    """
+
+    def __init__(self, store: Store, now: datetime, *, tenant: str | None = None) -> None:
+        self._store = store
+        self._now = now
+        self._tenant = tenant
+        # Rules share their windows.
+        self._known: dict[tuple[datetime, datetime], Counts] = {}
+
+    def between(self, since: datetime, until: datetime) -> Counts:
+        """Return the counts; if the store cannot be read, why."""
+        about = (since.astimezone(UTC), until.astimezone(UTC))
+        try:
+            if about not in self._known:
+                self._known[about] = add_counts(self._parts(*about))
+            return self._known[about]
+        except StorageError as error:
+            return unknown_counts(f"the store cannot be read: {error.problem}")
+
+    def _parts(self, since: datetime, until: datetime) -> Iterable[Counts]:
+        first = _hour(since) if _hour(since) == since else _hour(since) + _HOUR
+        last = until if until == self._now else _hour(until)
+        if first >= last:
+            return [self._read(since, until)]
+        tallies = self._store.tallies(self._tenant, first, last)
+        return [self._read(since, first), counts_of_tallies(tallies), self._read(last, until)]
+
+    def _read(self, since: datetime, until: datetime) -> Counts:
+        if since >= until:
+            return Counts()
+        return counts_of_records(self._records(timestamp(since), timestamp(until)))
+
+    def _records(self, since: str, until: str) -> Iterator[DecisionRecord]:
+        # Tenant by tenant: a store finds the records of one by their time, those of all it walks.
+        named = [self._tenant] if self._tenant is not None else None
+        for tenant in named or [head.tenant for head in self._store.heads()]:
+            yield from self._store.find(Filter(tenant=tenant, since=since, until=until))
+
+
+class RecordSource:
+    """Records at hand, of one tenant or of all."""
+
+    def __init__(self, records: Iterable[DecisionRecord], *, tenant: str | None = None) -> None:
+        self._records = [one for one in records if tenant in {None, one.tenant}]
+
+    def between(self, since: datetime, until: datetime) -> Counts:
+        """Return the counts."""
+        first, beyond = timestamp(since), timestamp(until)
+        return counts_of_records(one for one in self._records if first <= one.created_at < beyond)
+
+
+class LostSource:
+    """A source that cannot be read, and why."""
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    def between(self, since: datetime, until: datetime) -> Counts:  # noqa: ARG002 - nothing is known of any time
+        """Return that nothing is known."""
+        return unknown_counts(self._problem)
+
+
+class SourceSum:
+    """Several sources together."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+
+    def between(self, since: datetime, until: datetime) -> Counts:
+        """Return the counts."""
+        return add_counts(source.between(since, until) for source in self._sources)
+
+
+def counts_of_records(records: Iterable[DecisionRecord]) -> Counts:
+    """Return the counts of records."""
+    number = 0
+    codes: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    outputs: Counter[str] = Counter()
+    for record in records:
+        number += 1
+        codes.update(set(record.reason_codes))
+        verdicts[str(record.verdict)] += 1
+        outputs[str(record.decision_output)] += 1
+        if record.refusal_class is not None:
+            classes[str(record.refusal_class)] += 1
+    return Counts(number, codes, classes, verdicts, outputs)
+
+
+def counts_of_tallies(tallies: Tallies) -> Counts:
+    """Return the counts of tallies."""
+    codes: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    outputs: Counter[str] = Counter()
+    for one in tallies.decisions:
+        verdicts[one.verdict] += one.number
+        outputs[one.decision_output] += one.number
+        if one.refusal_class:
+            classes[one.refusal_class] += one.number
+    for reason in tallies.reasons:
+        codes[reason.reason_code] += reason.number
+    return Counts(verdicts.total(), codes, classes, verdicts, outputs)
+
+
+def _hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)

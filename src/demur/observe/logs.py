@@ -1,0 +1,107 @@
+"""Log lines: one canonical line for each refusal, for `logging` and for structlog.
+
+A line is made of a typed refusal and never of a message: text that looks like a refusal
+gets no line, and what stands in a detail is escaped, so it can forge none.
+"""
+
+import logging
+from collections.abc import MutableMapping
+from typing import Any, Protocol, TextIO
+
+from demur.codes.default import default_registry
+from demur.codes.registry import Registry
+from demur.gate.sink import Sink
+from demur.model.record import DecisionRecord
+from demur.model.refusal import Refusal
+from demur.observe.labels import Labels
+from demur.observe.refusals import refusals_of
+
+__all__ = ["RefusalHandler", "log_refusal", "log_refusals", "refusal_event"]
+
+_KEY = "refusal"
+
+
+class Logger(Protocol):
+    """What a refusal is told to: a logger of `logging`, or a bound one of structlog."""
+
+    def log(self, level: int, message: str, /, *, extra: Any) -> Any:
+        """Log a message with more facts about it."""
+
+
+def log_refusals(
+    logger: Logger | None = None,
+    *,
+    level: int = logging.WARNING,
+    registry: Registry | None = None,
+) -> Sink:
+    """Return a sink that logs one line for each reason that refused a decision."""
+    labels = Labels(default_registry() if registry is None else registry)
+    target = logging.getLogger("demur.refusals") if logger is None else logger
+
+    def sink(record: DecisionRecord) -> None:
+        for refusal in refusals_of(record, labels):
+            log_refusal(target, refusal, level=level)
+
+    return sink
+
+
+def log_refusal(logger: Logger, refusal: Refusal, *, level: int = logging.WARNING) -> None:
+    """Log a refusal: its line is the message, and the refusal itself goes along."""
+    # Formatters interpolate a message only if it has arguments, and this one has none.
+    logger.log(level, refusal.line, extra={_KEY: refusal})
+
+
+class RefusalHandler(logging.StreamHandler[TextIO]):
+    """Writes one canonical line for each log record that carries a refusal, and no others.
+
+    `prefix` goes in front of each line, in the way of `logging`: `%(asctime)s `, for example.
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, prefix: str = "") -> None:
+        super().__init__(stream)
+        self._prefix = logging.Formatter(prefix) if prefix else None
+        self.addFilter(lambda record: _carried(record) is not None)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        refusal = _carried(record)
+        assert refusal is not None, "others are filtered out"
+        if self._prefix is None:
+            return refusal.line
+        if self._prefix.usesTime():
+            record.asctime = self._prefix.formatTime(record)
+        return self._prefix.formatMessage(record) + refusal.line
+
+
+def refusal_event(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Return a structlog event whose refusal became its text. This is a processor.
+
+    `log.warning("refused", refusal=refusal)` and `log_refusals(log)` both lead here.
+    """
+    extra = event.get("extra")
+    within = extra if isinstance(extra, dict) and _KEY in extra else event
+    refusal = within.get(_KEY)
+    if not isinstance(refusal, Refusal):
+        return event
+    del event["extra" if within is extra else _KEY]
+    event["event"] = refusal.line
+    event.update({key: value for key, value in _facts(refusal).items() if value is not None})
+    return event
+
+
+def _carried(record: logging.LogRecord) -> Refusal | None:
+    refusal = getattr(record, _KEY, None)
+    return refusal if isinstance(refusal, Refusal) else None
+
+
+def _facts(refusal: Refusal) -> dict[str, Any]:
+    return {
+        "refusal_code": refusal.code,
+        "refusal_class": refusal.refusal_class and str(refusal.refusal_class),
+        "refusal_surface": refusal.surface and str(refusal.surface),
+        "refusal_advice": refusal.advice and str(refusal.advice),
+        "refusal_decided": refusal.decided,
+        "decision_id": refusal.decision_id,
+    }

@@ -1,0 +1,174 @@
+"""Prometheus metrics of decisions and guards.
+
+One object is a sink of gates, a monitor of guards, and what `/metrics` serves. Series that
+alerts look at exist from the start, at zero: a counter that first appears with its first
+event would hide that event from `increase`.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from demur.codes.default import default_registry
+from demur.codes.reason_code import ReasonCode
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
+from demur.gate.activation import Activation, Monitor
+from demur.model.record import DecisionRecord
+from demur.observe.extras import needed
+from demur.observe.labels import NONE, Labels
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+__all__ = ["Metrics"]
+
+_SHARED = "PROMETHEUS_MULTIPROC_DIR"
+_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# From a table lookup in memory to a guard that asks another machine.
+_SECONDS = (1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+
+
+class _Series:
+    """The series of a metric, each found by its labels in one step: there are not many."""
+
+    def __init__(self, metric: Any) -> None:
+        self._metric = metric
+        # A metric without labels is its own only series.
+        self._known: dict[tuple[str, ...], Any] = {(): metric}
+
+    def labels(self, *values: str) -> Any:
+        series = self._known.get(values)
+        if series is None:
+            series = self._known[values] = self._metric.labels(*values)
+        return series
+
+
+class Metrics:
+    """Counts decisions, reasons and what guards do. Safe to share between threads.
+
+    `collector` is where the metrics are registered; one of their own, if none is given.
+    `monitor` is told of everything that guards do as well.
+    """
+
+    def __init__(
+        self,
+        registry: Registry | None = None,
+        collector: "CollectorRegistry | None" = None,
+        *,
+        monitor: Monitor | None = None,
+    ) -> None:
+        self._prometheus = client = needed("prometheus_client", "metrics", "observe")
+        self.collector = client.CollectorRegistry() if collector is None else collector
+        self.labels = Labels(default_registry() if registry is None else registry)
+        self._monitor = monitor
+        self._decisions = self._counter("decisions", "Decisions.", "verdict", "output")
+        self._classes = self._counter("decision_classes", "Decisions by refusal class.", "class")
+        self._reasons = self._counter("reasons", "Decisions that a reason refused.", "code")
+        self._refusals = self._counter(
+            "refusals", "The same, with where it was seen.", "code", "class", "surface", "verdict"
+        )
+        self._lost = self._counter("storage_unavailable", "Decisions that could not be stored.")
+        self._deciding = self._histogram("decision_seconds", "Time that decisions took.")
+        self._activations = self._counter(
+            "guard_activations", "What guards found.", "surface", "code", "action"
+        )
+        self._runs = self._counter(
+            "guard_runs", "Looks of guards, by the strictest they asked for.", "surface", "action"
+        )
+        self._guarding = self._histogram("guard_seconds", "Time that guards took.", "surface")
+        self._begin_at_zero()
+
+    def _counter(self, name: str, words: str, *labels: str) -> _Series:
+        make = self._prometheus.Counter
+        return _Series(make(f"demur_{name}_total", words, labels, registry=self.collector))
+
+    def _histogram(self, name: str, words: str, *labels: str) -> _Series:
+        make = self._prometheus.Histogram
+        into = {"registry": self.collector, "buckets": _SECONDS}
+        return _Series(make(f"demur_{name}", words, labels, **into))
+
+    def _begin_at_zero(self) -> None:
+        for verdict, output in product(Verdict, DecisionOutput):
+            self._decisions.labels(str(verdict), str(output))
+        for name in (*map(str, RefusalClass), NONE):
+            self._classes.labels(name)
+        for code in self.labels.codes:
+            self._reasons.labels(code)
+
+    # -- a sink of gates -------------------------------------------------------------------
+
+    def decided(self, record: DecisionRecord) -> None:
+        """Count a decision. This is a gate's sink."""
+        labels = self.labels
+        verdict = labels.verdict(record.verdict)
+        self._decisions.labels(verdict, labels.output(record.decision_output)).inc()
+        self._classes.labels(labels.refusal_class(record.refusal_class)).inc()
+        for reason in labels.reasons(record):
+            self._reasons.labels(reason.code).inc()
+            self._refusals.labels(reason.code, reason.refusal_class, reason.surface, verdict).inc()
+        if ReasonCode.STORAGE_UNAVAILABLE in record.reason_codes:
+            self._lost.labels().inc()
+
+    @contextmanager
+    def deciding(self) -> Iterator[None]:
+        """Time the decision that is made inside."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._deciding.labels().observe(time.perf_counter() - began)
+
+    # -- a monitor of guards ---------------------------------------------------------------
+
+    def record(self, activation: Activation) -> None:
+        """Count an activation."""
+        labels = self.labels
+        self._activations.labels(
+            labels.surface(activation.surface),
+            labels.code(activation.code),
+            labels.action(activation.action),
+        ).inc()
+        if self._monitor is not None:
+            self._monitor.record(activation)
+
+    def ran(self, surface: str, guard: str, action: str = "") -> None:
+        """Count a look of a guard."""
+        self._runs.labels(self.labels.surface(surface), self.labels.action(action)).inc()
+        if self._monitor is not None:
+            self._monitor.ran(surface, guard, action)
+
+    def took(self, surface: str, guard: str, seconds: float) -> None:
+        """Note how long a look took, whether or not anything was found."""
+        self._guarding.labels(self.labels.surface(surface)).observe(seconds)
+        told = getattr(self._monitor, "took", None)
+        if told is not None:
+            told(surface, guard, seconds)
+
+    @contextmanager
+    def guarding(self, surface: str) -> Iterator[None]:
+        """Time guards that run inside, where no pipeline says how long they took."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.took(surface, "", time.perf_counter() - began)
+
+    # -- what is served --------------------------------------------------------------------
+
+    @property
+    def content_type(self) -> str:
+        """The media type of what `exposition` returns."""
+        return _CONTENT_TYPE
+
+    def exposition(self) -> bytes:
+        """Return all metrics as text; of all processes, where they share a directory."""
+        client = self._prometheus
+        source = self.collector
+        if os.environ.get(_SHARED):
+            source = client.CollectorRegistry()
+            needed("prometheus_client.multiprocess", "metrics").MultiProcessCollector(source)
+        return bytes(client.exposition.generate_latest(source))

@@ -1,0 +1,173 @@
+"""OpenTelemetry: spans around decisions and guards, and an event for each refusal.
+
+A refusal that worked is no error: its span keeps the status that it had. Only where nobody
+could judge does a span say `error.type`. Attributes are demur's own, `refusal.*`, because the
+conventions for guardrails still move; a mirror to their current names can be switched on.
+"""
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from demur.codes.default import default_registry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
+from demur.model.finding import Finding
+from demur.model.record import DecisionRecord
+from demur.model.refusal import Refusal
+from demur.observe.extras import needed
+from demur.observe.labels import OTHER, Labels
+from demur.observe.refusals import refusals_of
+from demur.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.trace import Span, TracerProvider
+
+__all__ = ["DECISION_EVENT", "Tracing"]
+
+DECISION_EVENT = "refusal.decision"
+_MIRROR_EVENT = "gen_ai.guardrail.result"
+_LONGEST_NATIVE = 80
+
+
+class Tracing:
+    """Makes spans and events. Safe to share between threads and tasks.
+
+    `provider` is the program's own, if none is given. `mirror` repeats each refusal under the
+    names that are proposed for `gen_ai.guardrail.*`: experimental, they may change.
+    """
+
+    def __init__(
+        self,
+        registry: Registry | None = None,
+        provider: "TracerProvider | None" = None,
+        *,
+        mirror: bool = False,
+    ) -> None:
+        self._trace = needed("opentelemetry.trace", "traces")
+        self._tracer = self._trace.get_tracer("demur", __version__, provider)
+        self._labels = Labels(default_registry() if registry is None else registry)
+        self._mirror = mirror
+
+    # -- decisions -------------------------------------------------------------------------
+
+    def decided(self, record: DecisionRecord) -> None:
+        """Tell the current span of a decision; where there is none, make one. A gate's sink."""
+        span = self._trace.get_current_span()
+        if span.is_recording():
+            self._tell(span, record)
+            return
+        own = self._tracer.start_span("demur.decide")
+        try:
+            self._tell(own, record)
+        finally:
+            own.end()
+
+    @contextmanager
+    def deciding(self, **attributes: str) -> "Iterator[Span]":
+        """Return a span around a decision, which a gate's sink then tells of it."""
+        with self._tracer.start_as_current_span("demur.decide", attributes=attributes) as span:
+            yield span
+
+    def _tell(self, span: "Span", record: DecisionRecord) -> None:
+        if not span.is_recording():
+            return
+        about = self._about(record)
+        refusals = list(refusals_of(record, self._labels))
+        span.set_attributes(
+            {
+                **about,
+                "refusal.verdict": self._labels.verdict(record.verdict),
+                "refusal.output": self._labels.output(record.decision_output),
+                "refusal.codes": [refusal.code for refusal in refusals],
+                "refusal.enforced": record.enforced,
+            }
+        )
+        for refusal in refusals:
+            self._event(span, refusal, about)
+
+    def _about(self, record: DecisionRecord) -> dict[str, Any]:
+        return {
+            "refusal.decision_id": record.decision_id,
+            "refusal.registry": self._labels.registry.label,
+            "refusal.policy.id": record.policy.policy_id,
+            "refusal.policy.revision": record.policy.policy_version,
+        }
+
+    # -- guards and providers ----------------------------------------------------------------
+
+    @contextmanager
+    def guarding(self, surface: Surface | str) -> "Iterator[Span]":
+        """Return a span around guards; hand what they found to `found`."""
+        name = self._labels.surface(surface)
+        about = {"refusal.point": name}
+        with self._tracer.start_as_current_span(f"demur.guard {name}", attributes=about) as span:
+            yield span
+
+    def found(self, findings: list[Finding]) -> None:
+        """Tell the current span what guards saw. Nothing that they quote goes along."""
+        span = self._trace.get_current_span()
+        for finding in findings:
+            entry = self._labels.registry.get(finding.code)
+            attributes = {
+                "refusal.code": self._labels.code(finding.code),
+                "refusal.point": self._labels.surface(finding.surface),
+                "refusal.action": self._labels.action(finding.action),
+            }
+            span.add_event("refusal.finding", attributes)
+            if entry is not None and not entry.decided:
+                self._unjudged(span, entry.code)
+
+    def refused(self, refusal: Refusal) -> None:
+        """Tell the current span of a refusal that somebody else made: a model, a provider."""
+        self._event(self._trace.get_current_span(), refusal, {"refusal.registry": refusal.registry})
+
+    # -- events ------------------------------------------------------------------------------
+
+    def _event(self, span: "Span", refusal: Refusal, about: dict[str, Any]) -> None:
+        attributes = {**about, **_attributes(refusal, self._labels)}
+        span.add_event(DECISION_EVENT, attributes)
+        if self._mirror:
+            span.add_event(_MIRROR_EVENT, _mirrored(attributes))
+        # INVARIANT: only what nobody could judge is an error.
+        if not refusal.decided:
+            self._unjudged(span, attributes["refusal.code"])
+
+    def _unjudged(self, span: "Span", code: str) -> None:
+        span.set_attribute("error.type", "_OTHER" if code == OTHER else code)
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, code))
+
+
+def _attributes(refusal: Refusal, labels: Labels) -> dict[str, Any]:
+    source = refusal.source
+    said = {
+        "refusal.code": labels.code(refusal.code),
+        "refusal.class": refusal.refusal_class and str(refusal.refusal_class),
+        "refusal.advice": refusal.advice and str(refusal.advice),
+        "refusal.point": refusal.surface and str(refusal.surface),
+        "refusal.decided": refusal.decided,
+        "refusal.source.provider": source and source.name,
+        "refusal.source.native": None if source is None else _plain(source.native),
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _plain(native: Any) -> str | None:
+    """Return a native signal if it is a word; what is longer may quote somebody."""
+    words = str(native) if isinstance(native, str | int | float) else ""
+    return words if 0 < len(words) <= _LONGEST_NATIVE and words.isprintable() else None
+
+
+def _mirrored(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return an event as the proposal names it. It forbids to translate: values stay native."""
+    names = {
+        "refusal.source.provider": "component.name",
+        "refusal.source.native": "result.value",
+        "refusal.point": "source",
+        "refusal.policy.id": "policy.id",
+        "refusal.policy.revision": "policy.version",
+    }
+    own = {"component.name": "demur", "result.value": attributes["refusal.code"]}
+    named = {new: attributes[old] for old, new in names.items() if old in attributes}
+    return {f"gen_ai.guardrail.{name}": value for name, value in {**own, **named}.items()}

@@ -1,0 +1,30 @@
+from demur.observe.alerts.counts import Counts, add_counts, unknown_counts
+from demur.observe.alerts.rule import Field, Selector
+
+A = Counts(3, {"RCE_RISK": 1}, {"HARD_BLOCK": 1}, {"DENY": 1, "ALLOW": 2}, {"NEED_CONTEXT": 1})
+
+
+def test_a_selector_chooses_by_its_field() -> None:
+    assert A.number(Selector(Field.CODE, "RCE_RISK")) == 1
+    assert A.number(Selector(Field.CODE, "SECRET_LEAK")) == 0
+    assert A.number(Selector(Field.CLASS, "HARD_BLOCK")) == 1
+    assert A.number(Selector(Field.VERDICT, "ALLOW")) == 2
+    assert A.number(Selector(Field.OUTPUT, "NEED_CONTEXT")) == 1
+
+
+def test_counts_add_up() -> None:
+    both = add_counts([A, A])
+
+    assert both.decisions == 6
+    assert both.verdicts == {"DENY": 2, "ALLOW": 4}
+    assert both.problem == ""
+
+
+def test_what_one_source_cannot_tell_nobody_can() -> None:
+    both = add_counts([A, unknown_counts("gone"), unknown_counts("gone")])
+
+    assert both.decisions is None
+    assert both.verdicts is None
+    assert both.codes == {"RCE_RISK": 1}
+    assert both.problem == "gone"
+    assert both.number(Selector(Field.VERDICT, "DENY")) is None

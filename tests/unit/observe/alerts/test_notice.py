@@ -1,0 +1,75 @@
+from datetime import timedelta
+
+import pytest
+from alert_samples import NOW, alert
+
+from demur.errors import InputError
+from demur.observe.alerts.evaluate import State
+from demur.observe.alerts.notice import Told, dump_told, load_told, notice_of
+
+HOUR = timedelta(hours=1)
+NO_ZONE = (
+    b'{"schema_version":"alert_state.v1",'
+    b'"told":{"A":{"at":"2027-01-01T00:00:00","state":"firing"}}}'
+)
+
+
+def ids(alerts: object) -> list[str]:
+    assert isinstance(alerts, tuple)
+    return [one.rule.id for one in alerts]
+
+
+def test_what_fires_or_cannot_be_judged_is_told_and_remembered() -> None:
+    notice = notice_of(
+        [alert("A1"), alert("B1", State.UNJUDGED), alert("C1", State.QUIET)], {}, NOW
+    )
+
+    assert ids(notice.alerts) == ["A1", "B1"]
+    assert notice.over == ()
+    assert notice.told["A1"] == Told(at=NOW, state=State.FIRING)
+    assert set(notice.told) == {"A1", "B1"}
+
+
+def test_nobody_is_told_again_before_the_cooldown_is_over() -> None:
+    told = {"A1": Told(at=NOW, state=State.FIRING)}
+    one = alert("A1", cooldown=HOUR)
+
+    assert notice_of([one], told, NOW + HOUR / 2).alerts == ()
+    assert notice_of([one], told, NOW + HOUR / 2).told == told
+    assert ids(notice_of([one], told, NOW + HOUR).alerts) == ["A1"]
+
+
+def test_a_change_of_state_is_told_at_once() -> None:
+    told = {"A1": Told(at=NOW, state=State.UNJUDGED)}
+
+    assert ids(notice_of([alert("A1", cooldown=HOUR)], told, NOW).alerts) == ["A1"]
+
+
+def test_what_is_over_is_told_once() -> None:
+    told = {"A1": Told(at=NOW, state=State.FIRING)}
+    notice = notice_of([alert("A1", State.QUIET)], told, NOW)
+
+    assert ids(notice.over) == ["A1"]
+    assert notice.told == {}
+
+
+def test_what_was_told_is_kept_in_a_file() -> None:
+    told = {"A1": Told(at=NOW, state=State.FIRING)}
+
+    assert load_told(dump_told(told), "state") == told
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b'{"schema_version": "alert_state.v2", "told": {}}',
+        b'{"schema_version": "alert_state.v1", "told": {"A": {"at": 3, "state": "firing"}}}',
+        NO_ZONE,
+    ],
+)
+def test_a_file_of_something_else_is_an_error(raw: bytes) -> None:
+    with pytest.raises(InputError):
+        load_told(raw, "state")

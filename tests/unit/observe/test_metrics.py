@@ -1,0 +1,164 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gates import NOON, finding, opened, refund
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+from store_records import make_record
+
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
+from demur.gate.activation import Activation
+from demur.gate.monitor import GuardrailMonitor
+from demur.observe.metrics import Metrics
+
+CORE = Registry.load()
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    for family in text_string_to_metric_families(metrics.exposition().decode()):
+        for sample in family.samples:
+            if sample.name == name and sample.labels == labels:
+                return float(sample.value)
+    return None
+
+
+def activation(**more: Any) -> Activation:
+    given: dict[str, Any] = {
+        "surface": "input",
+        "guard": "g",
+        "code": "RCE_RISK",
+        "action": "block",
+        **more,
+    }
+    return Activation(time=NOON, **given)
+
+
+def test_series_that_alerts_look_at_are_there_before_anything_happens() -> None:
+    metrics = Metrics(CORE)
+
+    assert value(metrics, "demur_reasons_total", code="RCE_RISK") == 0
+    assert value(metrics, "demur_reasons_total", code="_other") == 0
+    assert value(metrics, "demur_storage_unavailable_total") == 0
+    assert value(metrics, "demur_decision_classes_total", **{"class": "HARD_BLOCK"}) == 0
+    assert value(metrics, "demur_decisions_total", verdict="DENY", output="NEED_CONTEXT") == 0
+
+
+def test_a_gate_counts_its_decisions_through_the_sink() -> None:
+    metrics = Metrics(CORE)
+    with opened(sinks=(metrics.decided,)) as gate:
+        gate.decide(refund())
+        gate.decide(refund(), findings=[finding("RCE_RISK")])
+
+    refused = {"code": "RCE_RISK", "class": "HARD_BLOCK", "surface": "input", "verdict": "DENY"}
+    assert value(metrics, "demur_decisions_total", verdict="ALLOW", output="ALLOW_EXECUTE") == 1
+    assert value(metrics, "demur_refusals_total", **refused) == 1
+    assert value(metrics, "demur_reasons_total", code="RCE_RISK") == 1
+    assert value(metrics, "demur_decision_classes_total", **{"class": "none"}) == 1
+    assert value(metrics, "demur_decision_classes_total", **{"class": "HARD_BLOCK"}) == 1
+
+
+def test_decisions_that_could_not_be_stored_have_a_counter_of_their_own() -> None:
+    metrics = Metrics(CORE)
+    metrics.decided(
+        make_record(
+            verdict=Verdict.ABSTAIN,
+            decision_output=DecisionOutput.REFUSE_WITH_PATH,
+            refusal_class=RefusalClass.WORKFLOW_BLOCK,
+            reason_codes=("STORAGE_UNAVAILABLE",),
+            basis="runtime",
+        )
+    )
+
+    assert value(metrics, "demur_storage_unavailable_total") == 1
+
+
+def test_guards_are_counted_and_the_other_monitor_is_told_as_well() -> None:
+    monitor = GuardrailMonitor(clock=lambda: NOON)
+    metrics = Metrics(CORE, monitor=monitor)
+    metrics.record(activation())
+    metrics.ran("input", "g", "block")
+    metrics.ran("input", "g")
+    metrics.took("input", "g", 0.002)
+
+    found = {"surface": "input", "code": "RCE_RISK", "action": "block"}
+    assert value(metrics, "demur_guard_activations_total", **found) == 1
+    assert value(metrics, "demur_guard_runs_total", surface="input", action="none") == 1
+    assert value(metrics, "demur_guard_seconds_count", surface="input") == 1
+    assert monitor.report(1).total == 1
+    assert monitor.report(1).runs == 2
+
+
+def test_a_monitor_that_takes_times_gets_them() -> None:
+    outer = Metrics(CORE)
+    Metrics(CORE, monitor=outer).took("output", "g", 0.1)
+
+    assert value(outer, "demur_guard_seconds_sum", surface="output") == 0.1
+
+
+def test_metrics_alone_are_a_monitor() -> None:
+    metrics = Metrics(CORE)
+    metrics.record(activation(surface="moon", code="X", action="sing"))
+    metrics.ran("moon", "g")
+
+    other = {"surface": "_other", "code": "_other", "action": "_other"}
+    assert value(metrics, "demur_guard_activations_total", **other) == 1
+    assert value(metrics, "demur_guard_runs_total", surface="_other", action="none") == 1
+
+
+def test_blocks_of_code_are_timed_also_if_they_fail() -> None:
+    metrics = Metrics(CORE)
+    with pytest.raises(ZeroDivisionError), metrics.deciding():
+        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError), metrics.guarding("rate"):
+        raise ZeroDivisionError
+
+    assert value(metrics, "demur_decision_seconds_count") == 1
+    assert value(metrics, "demur_guard_seconds_count", surface="rate") == 1
+
+
+def test_metrics_can_be_registered_with_those_of_the_program() -> None:
+    collector = CollectorRegistry()
+    Metrics(CORE, collector).decided(make_record())
+
+    assert collector.get_sample_value(
+        "demur_reasons_total", {"code": "REFUND_OVER_ESCALATION_LIMIT"}
+    )
+    assert Metrics().content_type.startswith("text/plain; version=0.0.4")
+
+
+CHILD = """
+import sys
+from demur.observe.metrics import Metrics
+metrics = Metrics()
+metrics.ran("input", "g", "warn")
+if sys.argv[1] == "last":
+    sys.stdout.write(metrics.exposition().decode())
+"""
+
+
+def test_processes_that_share_a_directory_are_served_together(tmp_path: Path) -> None:
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    for turn in ("first", "last"):
+        ran = subprocess.run(
+            [sys.executable, "-c", CHILD, turn],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    assert 'demur_guard_runs_total{action="warn",surface="input"} 2.0' in ran.stdout
+
+
+def test_a_shared_directory_is_what_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = Metrics(CORE)
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+
+    assert metrics.exposition() == b""
