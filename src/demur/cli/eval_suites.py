@@ -1,0 +1,112 @@
+"""`demur eval suites`: the suites there are, and what one holds."""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from demur.cli.terminal import Paint, table, wrap
+from demur.errors import one_line
+from demur.evals.suite import Row, Suite, builtin_suites, load_suite
+
+__all__ = ["configure", "run"]
+
+_COUNTED = ("label", "pattern", "domain", "language", "category")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 shown; 1 a suite cannot be used; 2 usage"
+    parser.add_argument(
+        "suite", nargs="?", metavar="SUITE", help="show this one: a built-in name or a file"
+    )
+    parser.add_argument(
+        "--prompts", action="store_true", help="show every row of SUITE, twins side by side"
+    )
+    parser.add_argument("--json", action="store_true", help="JSON, for programs")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the suites, or one of them."""
+    paint = Paint()
+    if args.suite is None:
+        suites = [load_suite(name) for name in builtin_suites()]
+        if args.json:
+            print(json.dumps([_as_json(suite) for suite in suites], indent=2))
+        else:
+            _list(suites, paint)
+        return 0
+    suite = load_suite(args.suite)
+    if args.json:
+        print(json.dumps(_as_json(suite, prompts=args.prompts), indent=2, ensure_ascii=False))
+    elif args.prompts:
+        _print_rows(suite.rows, paint)
+    else:
+        _show(suite, paint)
+    return 0
+
+
+def _counts(suite: Suite) -> dict[str, dict[str, int]]:
+    """Return how many rows there are of each kind, the most frequent first."""
+    return {
+        name: dict(Counter(getattr(row, name) or "none" for row in suite.rows).most_common())
+        for name in _COUNTED
+    }
+
+
+def _as_json(suite: Suite, *, prompts: bool = False) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": suite.name,
+        "version": suite.version,
+        "description": suite.description,
+        "digest": suite.digest,
+        "rows": len(suite.rows),
+        "counts": _counts(suite),
+    }
+    if prompts:
+        fields = Row.__struct_fields__
+        found["prompts"] = [{name: getattr(row, name) for name in fields} for row in suite.rows]
+    return found
+
+
+def _list(suites: Iterable[Suite], paint: Paint) -> None:
+    rows = []
+    for suite in suites:
+        counts = _counts(suite)
+        rows.append(
+            (
+                suite.name,
+                str(len(suite.rows)),
+                str(counts["label"]["legitimate"]),
+                str(counts["label"]["harmful"]),
+                str(len(counts["pattern"])),
+                str(len(counts["domain"])),
+                " ".join(sorted(counts["language"])),
+            )
+        )
+    head = ("suite", "rows", "legitimate", "harmful", "patterns", "domains", "languages")
+    print(table(rows, head, paint))
+    print(paint("`demur eval suites SUITE` shows one; a file of your own works as well", "dim"))
+
+
+def _show(suite: Suite, paint: Paint) -> None:
+    print(f"{paint(one_line(suite.name), 'bold')} {one_line(suite.version)}")
+    if suite.description:
+        print(wrap(one_line(suite.description), "  "))
+    print(paint(f"  {len(suite.rows)} rows, {suite.digest}", "dim"))
+    for name, counts in _counts(suite).items():
+        print(f"{name}\n{_listing(counts)}")
+
+
+def _listing(counts: Mapping[str, int]) -> str:
+    # A name and its count stay on one line.
+    pairs = (f"{one_line(name)}\N{NO-BREAK SPACE}{count}" for name, count in counts.items())
+    return wrap(", ".join(pairs), "  ").replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _print_rows(rows: Iterable[Row], paint: Paint) -> None:
+    for row in rows:
+        colour = "red" if row.label == "harmful" else "green"
+        print(f"{paint(row.label, colour)} {one_line(row.id)}")
+        print(wrap(one_line(row.prompt), "  "))

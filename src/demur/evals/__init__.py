@@ -1,0 +1,1 @@
+"""Measure missed harm and false refusals, and make the data that repairs them."""

@@ -1,0 +1,1 @@
+"""Readers of public suites in their own files: one module a suite."""

@@ -1,0 +1,140 @@
+"""The records of a table that somebody else laid out: CSV, JSON lines or a list in JSON.
+
+A record that cannot be read is reported with its line, and the next one is read.
+"""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.errors import Problem
+from demur.evals.suite_file import Report
+from demur.evals.suite_lines import open_lines, read_whole
+from demur.evals.suite_row import SuiteError
+
+__all__ = ["Record", "Table", "read_table"]
+
+
+class Record(NamedTuple):
+    """The fields of one record, where it stands, and which one it is, from 1."""
+
+    fields: dict[str, Any]
+    where: str
+    number: int
+
+
+class Table(NamedTuple):
+    """The columns of a table, and its records, read as they are asked for."""
+
+    columns: frozenset[str]
+    records: Iterator[Record]
+
+
+def read_table(path: Path, report: Report) -> Table:
+    """Return the table in the file at `path`.
+
+    Raises:
+        SuiteError: It cannot be read, or holds no table.
+    """
+    first = next((line for line in open_lines(path) if line.strip()), "").lstrip()
+    if not first:
+        raise SuiteError.of([Problem(str(path), "the file is empty")])
+    if first.startswith("["):
+        return _with_columns(path, _listed(path, report))
+    if first.startswith("{"):
+        return _with_columns(path, _json_lines(path, report))
+    return _csv(path, report)
+
+
+def _with_columns(path: Path, records: Iterator[Record]) -> Table:
+    """Return the table whose columns are those of its first record."""
+    first = next(records, None)
+    if first is None:
+        problem, help_text = "the file holds no record", "a list of objects, or one a line"
+        raise SuiteError.of([Problem(str(path), problem, help_text)])
+    return Table(frozenset(first.fields), _chain(first, records))
+
+
+def _chain(first: Record, others: Iterator[Record]) -> Iterator[Record]:
+    yield first
+    yield from others
+
+
+def _listed(path: Path, report: Report) -> Iterator[Record]:
+    raw = read_whole(path)
+    try:
+        parts = msgspec.json.decode(raw, type=list[msgspec.Raw])
+    except msgspec.DecodeError as error:
+        problem = f"not JSON: {str(error).lower()}"
+        raise SuiteError.of([Problem(str(path), problem)]) from error
+    start, line = 0, 1
+    for number, part in enumerate(parts, start=1):
+        text = bytes(part)
+        # Between two parts stand only blanks and a comma, so the next hit is the part itself.
+        found = raw.find(text, start)
+        line += raw.count(b"\n", start, found)
+        start = found
+        yield from _object(text, f"{path}:{line}", number, report)
+        line += text.count(b"\n")
+        start += len(text)
+
+
+def _json_lines(path: Path, report: Report) -> Iterator[Record]:
+    number = 0
+    for line_number, line in enumerate(open_lines(path), start=1):
+        if line.strip():
+            number += 1
+            # Escaped bytes are turned back, so that the decoder finds fault with them.
+            raw = line.encode("utf-8", "surrogateescape")
+            yield from _object(raw, f"{path}:{line_number}", number, report)
+
+
+def _object(raw: bytes, where: str, number: int, report: Report) -> Iterator[Record]:
+    try:
+        fields = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        bad = isinstance(error, UnicodeDecodeError) or "utf-8" in str(error).lower()
+        what = "not UTF-8 text" if bad else f"not JSON: {str(error).lower()}"
+        report(Problem(where, what, "save the whole file as UTF-8" if bad else None))
+        return
+    if isinstance(fields, dict):
+        yield Record(fields, where, number)
+    else:
+        report(Problem(where, "the record is no JSON object"))
+
+
+def _csv(path: Path, report: Report) -> Table:
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    reader = csv.reader(open_lines(path), delimiter=separator)
+    header = [name.strip() for name in next(reader)]
+    while not any(header):
+        header = [name.strip() for name in next(reader)]
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        problem = f"the column `{twice[0]}` stands twice"
+        raise SuiteError.of([Problem(f"{path}:{reader.line_num}", problem)])
+    return Table(frozenset(header), _csv_records(path, reader, header, report))
+
+
+def _csv_records(path: Path, reader: Any, header: list[str], report: Report) -> Iterator[Record]:
+    number = 0
+    while True:
+        where = f"{path}:{reader.line_num + 1}"
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            report(Problem(where, f"not CSV: {error}", "is a quote left open?"))
+            continue
+        if not any(cells):
+            continue
+        number += 1
+        if len(cells) == len(header):
+            yield Record(dict(zip(header, cells, strict=True)), where, number)
+        else:
+            problem = f"the row has {len(cells)} columns, the header {len(header)}"
+            report(Problem(where, problem, "quote a text that holds a comma"))

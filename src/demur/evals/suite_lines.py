@@ -1,0 +1,98 @@
+"""Lines of a file that may be large, wrongly encoded, or both.
+
+A line that is not UTF-8 is handed on with its bytes escaped, so that one bad row is one
+problem; a file in another encoding altogether is refused at once, with the way out.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from demur.errors import Problem
+from demur.evals.suite_row import SuiteError
+
+__all__ = ["LONGEST_LINE", "open_lines", "read_whole"]
+
+LONGEST_LINE = 4_000_000
+LARGEST_WHOLE = 256 * 2**20
+
+_BOM = b"\xef\xbb\xbf"
+_OTHER = {
+    b"\xff\xfe\x00\x00": "UTF-32",
+    b"\x00\x00\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+
+
+def open_lines(path: Path | str) -> Iterator[str]:
+    """Yield the lines of the file at `path`, one at a time, with their line ends.
+
+    Raises:
+        SuiteError: It cannot be read, is in another encoding, or has a line without end.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            yield from _decoded(path, file)
+    except (OSError, ValueError) as error:
+        if isinstance(error, SuiteError):
+            raise
+        raise _unreadable(path, error) from error
+
+
+def read_whole(path: Path | str, largest: int = LARGEST_WHOLE) -> bytes:
+    """Return the UTF-8 bytes of a file that can only be read as a whole.
+
+    Raises:
+        SuiteError: It cannot be read, is too large, or is not UTF-8.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            raw = file.read(largest + 1)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    if len(raw) > largest:
+        problem = f"the file is larger than {largest // 2**20} MiB"
+        help_text = "as JSON lines, a suite of any size is read row by row"
+        raise SuiteError.of([Problem(str(path), problem, help_text)])
+    _check_encoding(path, raw)
+    raw = raw.removeprefix(_BOM)
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise _not_utf8(f"{path}:{line}") from error
+    return raw
+
+
+def _decoded(path: Path | str, file: IO[bytes]) -> Iterator[str]:
+    number = 0
+    while raw := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if number == 1:
+            _check_encoding(path, raw)
+            raw = raw.removeprefix(_BOM)
+        if len(raw) > LONGEST_LINE:
+            problem = f"the line is longer than {LONGEST_LINE} bytes"
+            raise SuiteError.of([Problem(f"{path}:{number}", problem, "one row a line")])
+        yield raw.decode("utf-8", "surrogateescape")
+
+
+def _check_encoding(path: Path | str, raw: bytes) -> None:
+    found = next((name for mark, name in _OTHER.items() if raw.startswith(mark)), None)
+    # Text of plain letters in UTF-16 without a mark has a NUL in every second byte.
+    if found is None and raw[:64].count(b"\x00") >= max(1, len(raw[:64]) // 3):
+        found = "UTF-16"
+    if found is not None:
+        help_text = f"make it UTF-8: `iconv -f {found} -t UTF-8 FILE`"
+        raise SuiteError.of([Problem(str(path), f"the file is {found}, not UTF-8", help_text)])
+
+
+def _not_utf8(where: str) -> SuiteError:
+    help_text = "save it as UTF-8, for example `iconv -f LATIN1 -t UTF-8 FILE`"
+    return SuiteError.of([Problem(where, "not UTF-8 text", help_text)])
+
+
+def _unreadable(path: Path | str, error: Exception) -> SuiteError:
+    reason = str(getattr(error, "strerror", None) or error).lower()
+    return SuiteError.of([Problem(str(path), f"cannot read the suite: {reason}")])
