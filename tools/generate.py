@@ -21,8 +21,10 @@ ENUM = "src/demur/codes/reason_code.py"
 PAGES = "docs/reference/codes"
 GENERATORS = (
     "demur.codes.export",
+    "demur.evals.schema",
     "demur.guards.text_rules.schema",
     "demur.model.schema",
+    "demur.observe.schema",
     "demur.policy.schema",
     "demur.providers.page",
     "demur.respond.schema",

@@ -97,6 +97,19 @@ COMMANDS = (
     Command("detect", "demur.cli.detect", "count the refusals that models wrote as prose"),
     Command("emit", "demur.cli.emit", "write a refusal in the form another system reads"),
     Command("normalize", "demur.cli.normalize", "read the refusal in a provider's response"),
+    Command(
+        "alerts check",
+        "demur.cli.alerts_check",
+        "hold alert rules against a store or a log, and tell who must know",
+    ),
+    Command("alerts list", "demur.cli.alerts_list", "list alert rules"),
+    Command(
+        "alerts export",
+        "demur.cli.alerts_export",
+        "write alert rules for Prometheus, Grafana or Datadog",
+    ),
+    Command("eval suites", "demur.cli.eval_suites", "list suites, and show what one holds"),
+    Command("eval import", "demur.cli.eval_import", "read a public suite's own file"),
     Command("format", "demur.cli.format_line", "write a refusal line"),
     Command("parse", "demur.cli.parse_lines", "read refusals out of lines"),
     Command("classify", "demur.cli.classify", "say class and output for a verdict and its codes"),
@@ -117,8 +130,10 @@ COMMANDS = (
     Command("grant revoke", "demur.cli.grant_revoke", "add a grant to a revocation list"),
 )
 GROUPS = {
+    "alerts": "what is worth waking up for",
     "audit": "what was decided, provably",
     "codes": "the registry of reason codes",
+    "eval": "missed harm and false refusals, measured",
     "guard": "what guards see on each surface",
     "lint": "words that people read",
     "policy": "rules that decide",
