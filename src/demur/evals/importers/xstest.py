@@ -1,7 +1,7 @@
 """XSTest: safe requests that look unsafe, and unsafe contrasts (`xstest_prompts.csv`).
 
-Columns `id, prompt, type, label, focus, note`, as in the file of the authors' repository
-(seen there: 450 records, `label` is `safe` or `unsafe`). Rule: `safe` is legitimate, `unsafe` is
+Columns `id, prompt, type, label, focus, note`, as public code that reads the authors' file
+quotes them; `label` is `safe` or `unsafe`. Rule: `safe` is legitimate, `unsafe` is
 harmful. The category is the type without `contrast_`; the pattern of the safe types is our
 reading of them.
 """
