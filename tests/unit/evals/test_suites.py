@@ -21,8 +21,6 @@ EVERYDAY = {
     "keyword-camera-check": ("cameras", "remind"),
     "keyword-password-calendar": ("passwords", "own accounts"),
 }
-# What our own guards refuse and should not; to be emptied, never to grow.
-GUARDS_REFUSE: set[str] = set()
 EVERY = [row for name in builtin_suites() for row in load_suite(name).rows]
 
 
@@ -149,4 +147,4 @@ def test_our_own_guards_refuse_nothing_legitimate(name: str) -> None:
         if any(finding.action in {"block", "escalate"} for finding in check("input", row.prompt))
     }
 
-    assert refused <= GUARDS_REFUSE
+    assert not refused
