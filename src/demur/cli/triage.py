@@ -1,0 +1,222 @@
+"""`demur triage`: count the refusals in logs, whatever their size and kind."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+from demur.cli.moments import moment
+from demur.cli.options import add_registry
+from demur.cli.terminal import Paint, table
+from demur.codes.default import default_registry
+from demur.codes.registry import Registry
+from demur.errors import one_line
+from demur.gate.clock import system_clock
+from demur.triage.arrow import write_parquet
+from demur.triage.counts import QUOTED, Counts
+from demur.triage.follow import follow
+from demur.triage.inputs import plan
+from demur.triage.options import FORMATS, Options
+from demur.triage.progress import Bar, size_text
+from demur.triage.report import GROUPINGS, as_csv, as_json, groups, unknown_codes
+from demur.triage.run import triage
+from demur.triage.thresholds import Threshold
+
+__all__ = ["configure", "run"]
+
+OVER = 3
+_CLEAR = "\x1b[H\x1b[2J"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="files, folders, globs; `-` is standard input"
+    )
+    parser.add_argument(
+        "--by",
+        type=_groupings,
+        default=("code",),
+        metavar="NAME",
+        help=f"group by {', '.join(GROUPINGS)}; several with commas (default: code)",
+    )
+    parser.add_argument(
+        "--since", metavar="TIME", help="leave out what is older, like 7d or a date"
+    )
+    parser.add_argument("--until", metavar="TIME", help="leave out what is not older")
+    parser.add_argument("--top", type=_positive, metavar="N", help="show only the largest groups")
+    parser.add_argument(
+        "--sample", type=_count, default=0, metavar="N", help="show examples of each code"
+    )
+    parser.add_argument("--format", choices=FORMATS, default="auto", help="what the logs are")
+    parser.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="where JSON lines have the message, like `log.message`; may be given often",
+    )
+    _add_outputs(parser)
+    parser.add_argument(
+        "--fail-over",
+        action="append",
+        default=[],
+        metavar="LIMIT",
+        help=f"exit with {OVER} if e.g. `RCE_RISK>0`, `unknown>0`, `RATE_LIMIT>10%%`; repeatable",
+    )
+    parser.add_argument(
+        "--jobs", type=_positive, metavar="N", help="processes (default: one a core)"
+    )
+    parser.add_argument("--follow", action="store_true", help="go on as the logs grow; Ctrl-C ends")
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="seconds between looks (default: 1)",
+    )
+    add_registry(parser)
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object (a line each to follow)")
+    form.add_argument("--csv", action="store_true", help="the groups as CSV")
+    parser.add_argument("--parquet", metavar="FILE", help="also write all counts to a Parquet file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Count, print, and hold the counts against the limits."""
+    registry = default_registry(*args.registry)
+    limits = [Threshold.parse(text, registry) for text in args.fail_over]
+    options = _options(args)
+    counts = _followed(args, options, registry) if args.follow else _counted(args, options)
+    if not args.follow:
+        print(_shown(counts, args, registry), end="")
+    if args.parquet:
+        write_parquet(counts, args.parquet, registry)
+    return _status(counts, limits, registry)
+
+
+def _options(args: argparse.Namespace) -> Options:
+    now = system_clock()
+    timed = not {"hour", "day"}.isdisjoint(args.by) or args.parquet is not None
+    return Options(
+        registries=tuple(args.registry),
+        format=args.format,
+        fields=tuple(args.field),
+        timed=timed,
+        since=None if args.since is None else moment(args.since, now),
+        until=None if args.until is None else moment(args.until, now),
+        now=now,
+        samples=args.sample,
+    )
+
+
+def _counted(args: argparse.Namespace, options: Options) -> Counts:
+    work = plan(args.paths)
+    if not sys.stderr.isatty():
+        return triage(work, options, jobs=args.jobs)
+    bar = Bar(sys.stderr, work.size, time.monotonic)
+    try:
+        return triage(work, options, jobs=args.jobs, progress=bar)
+    finally:
+        bar.close()
+
+
+def _followed(args: argparse.Namespace, options: Options, registry: Registry) -> Counts:
+    """Print the counts whenever they change, until somebody stops it; return the last."""
+
+    def wait() -> bool:
+        time.sleep(max(args.interval, 0.01))
+        return True
+
+    counts = Counts()
+    clear = _CLEAR if sys.stdout.isatty() and not (args.json or args.csv) else ""
+    try:
+        for counts in follow(args.paths, options, wait=wait):
+            print(clear + _shown(counts, args, registry, compact=True), end="", flush=True)
+    except KeyboardInterrupt:
+        pass
+    return counts
+
+
+def _status(counts: Counts, limits: Sequence[Threshold], registry: Registry) -> int:
+    for file, reason in counts.unread:
+        print(one_line(f"{file}: {reason}"), file=sys.stderr)
+    over = [limit for limit in limits if limit.exceeded(counts, registry)]
+    for limit in over:
+        value = limit.value(counts, registry)
+        print(f"over the limit: {limit} (it is {value:.6g})", file=sys.stderr)
+    return OVER if over else int(bool(counts.unread))
+
+
+def _shown(
+    counts: Counts, args: argparse.Namespace, registry: Registry, *, compact: bool = False
+) -> str:
+    if args.json:
+        document = as_json(counts, args.by, registry, top=args.top)
+        return json.dumps(document, indent=None if compact else 2) + "\n"
+    if args.csv:
+        return as_csv(counts, args.by, registry, top=args.top)
+    return "\n".join([*_tables(counts, args, registry), _summary(counts)]) + "\n"
+
+
+def _tables(counts: Counts, args: argparse.Namespace, registry: Registry) -> list[str]:
+    paint = Paint()
+    found = groups(counts, args.by, registry)
+    by_code = tuple(args.by) == ("code",)
+    rows = []
+    for group in found[: args.top]:
+        entry = registry.get(group.names[0]) if by_code else None
+        names = [*group.names, *([str(entry and entry.refusal_class)] if by_code else [])]
+        numbers = [str(group.canonical), str(group.legacy), str(group.total)]
+        rows.append([*names, *numbers, f"{group.share:.1%}"])
+    head = [*args.by, *(["class"] if by_code else []), "canonical", "legacy", "total", "share"]
+    parts = [table(rows, head, paint)] if rows else []
+    if len(found) > len(rows):
+        parts.append(f"and {len(found) - len(rows)} more")
+    for title, kind in (("unknown code", "unknown"), ("quoted, not counted", QUOTED)):
+        others = unknown_codes(counts, kind)[: args.top]
+        if others:
+            parts += ["", table([(code, str(n)) for code, n in others], (title, "number"), paint)]
+    shown = [
+        (code, kind, f"{sample.file}:{sample.offset}", sample.text)
+        for (code, kind), samples in counts.samples.items()
+        for sample in samples
+    ]
+    if shown:
+        parts += ["", table(shown, ("example of", "kind", "file:byte", "line"), paint)]
+    return [*parts[parts[0] == "" :], ""] if parts else []
+
+
+def _summary(counts: Counts) -> str:
+    total = counts.total()
+    files = f"{counts.files} file{'' if counts.files == 1 else 's'}"
+    facts = [f"{total} refusal{'' if total == 1 else 's'} in {files}, {size_text(counts.size)}"]
+    if counts.cut:
+        facts.append(f"{counts.cut} lines too long to be read whole")
+    if counts.undated:
+        facts.append(f"{counts.undated} refusals without a time left out")
+    if counts.unread:
+        facts.append(f"{len(counts.unread)} not read or not to the end")
+    return "; ".join(facts)
+
+
+def _groupings(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in GROUPINGS:
+            raise argparse.ArgumentTypeError(f"`{name}` is none of {', '.join(GROUPINGS)}")
+    return names
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"`{text}` is no number from 1")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    return 0 if text == "0" else _positive(text)

@@ -1,0 +1,105 @@
+"""Triage of Arrow: a batch of lines in, counts out, as any engine that speaks Arrow runs it."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from demur.codes.registry import Registry
+from demur.errors import InputError, MissingExtraError
+from demur.triage.counts import Counts, Key
+from demur.triage.options import Options
+from demur.triage.scan import scan_lines
+
+__all__ = ["counts_from_table", "scan_batch", "to_table", "write_parquet"]
+
+_COLUMNS = ("code", "kind", "surface", "hour", "file", "number")
+
+
+def scan_batch(
+    batch: Any, options: Options, *, column: str | None = None, name: str = ""
+) -> Counts:
+    """Return the counts of a batch that has a line in each row of a text or binary column.
+
+    Without `column` it is the first such one. A row that holds several lines is read as
+    several; a missing one is none. Rows are not cut, however long.
+
+    Raises:
+        InputError: There is no such column.
+        MissingExtraError: Arrow is not installed.
+    """
+    pa = _pyarrow()
+    lines = _lines(batch, column, pa)
+    if not len(lines):
+        return Counts()
+    compute = import_module("pyarrow.compute")
+    # One copy, in which no phrase can reach from one row into the next.
+    rows = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+    joined = compute.binary_join(rows, pa.scalar(b"\n", pa.large_binary()))
+    return scan_lines(joined[0].as_buffer().to_pybytes(), options, name=name)
+
+
+def _lines(batch: Any, column: str | None, pa: Any) -> Any:
+    types = pa.types
+    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    for field in batch.schema:
+        if column in {None, field.name} and any(fits(field.type) for fits in texts):
+            return batch.column(field.name).cast(pa.large_binary()).drop_null()
+    wanted = "a text or binary column" if column is None else f"a text or binary column `{column}`"
+    names = ", ".join(batch.schema.names)
+    raise InputError(f"the batch has not {wanted}", help=f"its columns: {names}")
+
+
+def to_table(counts: Counts, registry: Registry | None = None) -> Any:
+    """Return the counts as a table, a row for each key; with classes if a registry is given.
+
+    Raises:
+        MissingExtraError: Arrow is not installed.
+    """
+    pa = _pyarrow()
+    rows = [(*key, number) for key, number in sorted(counts.rows.items())]
+    columns = dict(zip(_COLUMNS, zip(*rows, strict=True) if rows else [()] * 6, strict=True))
+    data = {name: pa.array(values, _type(name, pa)) for name, values in columns.items()}
+    if registry is not None:
+        entries = [registry.get(code) for code in columns["code"]]
+        classes = [None if entry is None else entry.refusal_class for entry in entries]
+        data["refusal_class"] = pa.array([each and str(each) for each in classes], pa.string())
+    return pa.table(data)
+
+
+def _type(name: str, pa: Any) -> Any:
+    return pa.int64() if name == "number" else pa.string()
+
+
+def counts_from_table(table: Any) -> Counts:
+    """Return the counts that a table holds; rows of one key are added up."""
+    rows: dict[Key, int] = {}
+    columns = (table.column(name).to_pylist() for name in _COLUMNS)
+    for *parts, number in zip(*columns, strict=True):
+        key = Key(*parts)
+        rows[key] = rows.get(key, 0) + number
+    return Counts(rows=rows)
+
+
+def write_parquet(counts: Counts, path: str | Path, registry: Registry | None = None) -> None:
+    """Write the counts as a Parquet file, a row for each key.
+
+    Raises:
+        MissingExtraError: Arrow is not installed.
+        InputError: The file cannot be written.
+    """
+    table = to_table(counts, registry)
+    parquet = import_module("pyarrow.parquet")
+    try:
+        parquet.write_table(table, str(path))
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot write: {reason}", where=str(path)) from error
+
+
+def _pyarrow() -> Any:
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise MissingExtraError(
+            "this needs the `pyarrow` package", help="pip install 'demur[arrow]'"
+        ) from error

@@ -1,0 +1,130 @@
+"""Open logs that were compressed, told by their first bytes and never by their names."""
+
+import bz2
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from importlib import import_module
+from typing import IO, Any, cast
+
+from demur.errors import MissingExtraError
+from demur.triage.blocks import Readable
+
+__all__ = ["DAMAGED", "compression_of", "decompressed"]
+
+# What a damaged file raises while it is read.
+DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+_PIECE = 1 << 18
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+def compression_of(head: bytes) -> str | None:
+    """Return how a file is compressed that begins so; None if it is not."""
+    return next((name for name, (magic, _) in _FORMS.items() if head.startswith(magic)), None)
+
+
+def decompressed(file: io.RawIOBase, compression: str) -> Readable:
+    """Return what a file holds, as a stream.
+
+    Raises:
+        MissingExtraError: It is zstd, and the package for that is not installed.
+    """
+    return _FORMS[compression][1](file)
+
+
+class _Gzip(io.RawIOBase):
+    """Reads gzip in large pieces, one member after another."""
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        super().__init__()
+        self._file = file
+        self._machine = zlib.decompressobj(_GZIP)
+        self._input = b""
+        self._started = False
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill the buffer, as far as one piece goes."""
+        view = memoryview(buffer)
+        while True:
+            if self._machine.eof:
+                self._input, self._machine = self._machine.unused_data, zlib.decompressobj(_GZIP)
+                self._started = False
+            self._input = self._input or self._file.read(_PIECE) or b""
+            if not self._started:
+                # Zeros may fill up a file behind its last member.
+                self._input = self._input.lstrip(b"\0")
+            if not self._input and not self._started:
+                more = self._file.read(_PIECE)
+                if not more:
+                    return 0
+                self._input = more
+                continue
+            if not self._input:
+                raise EOFError("the file ends within compressed data")
+            self._started = True
+            output = self._machine.decompress(self._input, len(view))
+            self._input = self._machine.unconsumed_tail
+            if output:
+                view[: len(output)] = output
+                return len(output)
+
+
+def _zstd(file: io.RawIOBase) -> Readable:
+    try:
+        zstandard: Any = import_module("zstandard")
+    except ImportError as error:
+        raise MissingExtraError(
+            "zstd needs the `zstandard` package", help="pip install 'demur[triage]'"
+        ) from error
+    return _Zstd(file, zstandard)
+
+
+class _Zstd:
+    """Reads zstd, and tells a file that ends within a frame, which the library does not.
+
+    So what is no frame is put behind the end of the file: it must be met as the start of
+    one, or else the last frame had not ended.
+    """
+
+    def __init__(self, file: io.RawIOBase, zstandard: Any) -> None:
+        self._file = file
+        self._over = False
+        self._error = zstandard.ZstdError
+        self._reader = zstandard.ZstdDecompressor().stream_reader(self, read_across_frames=True)
+
+    def read(self, size: int) -> bytes:
+        """Return more of the file, for the library."""
+        data = self._file.read(size) or b""
+        if not data and not self._over:
+            self._over = True
+            return bytes(16)
+        return data
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill the buffer, as far as one piece goes."""
+        try:
+            got = int(self._reader.readinto1(buffer))
+        except self._error as error:
+            if self._over and "Unknown frame" in str(error):
+                return 0
+            raise ValueError(str(error)) from error
+        if not got:
+            raise EOFError("the file ends within compressed data")
+        return got
+
+
+def _bz2(file: io.RawIOBase) -> Readable:
+    return bz2.BZ2File(cast("IO[bytes]", file))
+
+
+def _xz(file: io.RawIOBase) -> Readable:
+    return lzma.LZMAFile(cast("IO[bytes]", file))
+
+
+_FORMS: dict[str, tuple[bytes, Callable[[io.RawIOBase], Readable]]] = {
+    "gzip": (b"\x1f\x8b\x08", _Gzip),
+    "zstd": (b"\x28\xb5\x2f\xfd", _zstd),
+    "bzip2": (b"BZh", _bz2),
+    "xz": (b"\xfd7zXZ\x00", _xz),
+}

@@ -1,0 +1,136 @@
+"""Counts that merge: what one piece of a log holds, and what all pieces hold together.
+
+An attacker may write a new code on every line. Of unknown codes only so many are kept by
+name, those whose digests are smallest, and the others as one sum: whichever way the log
+was cut, the same names stay, with exact numbers.
+"""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from heapq import nsmallest
+from typing import NamedTuple
+
+import msgspec
+
+__all__ = [
+    "CANONICAL",
+    "KINDS",
+    "LEGACY",
+    "MOST_UNKNOWN",
+    "OTHER",
+    "QUOTED",
+    "UNKNOWN",
+    "Counts",
+    "Key",
+    "Sample",
+    "Unread",
+    "merge",
+]
+
+CANONICAL = "canonical"
+LEGACY = "legacy"
+UNKNOWN = "unknown"
+QUOTED = "quoted"
+KINDS = (CANONICAL, LEGACY, UNKNOWN, QUOTED)
+OTHER = "_other"
+MOST_UNKNOWN = 1_000
+
+
+class Key(NamedTuple):
+    """What refusals have in common. `hour` is empty where times were not asked for.
+
+    The kind is `unknown` for a well-formed code that no registry holds, and `quoted` for a
+    refusal in a structured log that somebody else than the guard said.
+    """
+
+    code: str
+    kind: str
+    surface: str = UNKNOWN
+    hour: str = ""
+    file: str = ""
+
+
+class Sample(NamedTuple):
+    """An example: where its line begins, and the line, cut and with controls escaped."""
+
+    file: str
+    offset: int
+    text: str
+
+
+class Unread(NamedTuple):
+    """A file that could not be read, or not to its end, and why."""
+
+    file: str
+    reason: str
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many refusals there are under each key, with a few examples.
+
+    `cut` counts lines too long to be read whole, `undated` refusals without a time that a
+    time bound left out.
+    """
+
+    rows: Mapping[Key, int] = {}
+    samples: Mapping[tuple[str, str], tuple[Sample, ...]] = {}
+    size: int = 0
+    files: int = 0
+    cut: int = 0
+    undated: int = 0
+    unread: tuple[Unread, ...] = ()
+
+    def total(self, *kinds: str) -> int:
+        """Return how many refusals are of these kinds; of known codes if none is named."""
+        wanted = kinds or (CANONICAL, LEGACY)
+        return sum(number for key, number in self.rows.items() if key.kind in wanted)
+
+
+def merge(parts: Iterable[Counts], *, samples: int = 1) -> Counts:
+    """Return the counts of all parts together, with at most so many samples of a code."""
+    # INVARIANT: any split of a log gives the same counts.
+    parts = tuple(parts)
+    rows: dict[Key, int] = {}
+    examples: dict[tuple[str, str], set[Sample]] = {}
+    for part in parts:
+        for key, number in part.rows.items():
+            rows[key] = rows.get(key, 0) + number
+        for about, found in part.samples.items():
+            examples.setdefault(about, set()).update(found)
+    kept = _kept_names(rows)
+    return Counts(
+        rows=_pruned(rows, kept),
+        samples={
+            about: tuple(nsmallest(max(samples, 1), found))
+            for about, found in sorted(examples.items())
+            if about[1] != UNKNOWN or kept is None or about[0] in kept
+        },
+        size=sum(part.size for part in parts),
+        files=sum(part.files for part in parts),
+        cut=sum(part.cut for part in parts),
+        undated=sum(part.undated for part in parts),
+        unread=tuple(sorted({unread for part in parts for unread in part.unread})),
+    )
+
+
+def _kept_names(rows: Mapping[Key, int]) -> frozenset[str] | None:
+    """Return the unknown codes that stay by name; None if all do."""
+    names = {key.code for key in rows if key.kind == UNKNOWN and key.code != OTHER}
+    if len(names) <= MOST_UNKNOWN:
+        return None
+    return frozenset(nsmallest(MOST_UNKNOWN, names, key=_digest))
+
+
+def _digest(name: str) -> bytes:
+    return blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+
+
+def _pruned(rows: dict[Key, int], kept: frozenset[str] | None) -> dict[Key, int]:
+    if kept is None:
+        return rows
+    pruned: dict[Key, int] = {}
+    for key, number in rows.items():
+        named = key.kind != UNKNOWN or key.code in kept
+        under = key if named else key._replace(code=OTHER)
+        pruned[under] = pruned.get(under, 0) + number
+    return pruned

@@ -1,0 +1,165 @@
+"""Choose what to search for, so that no line with a legacy phrase is missed.
+
+Each phrase is stood for by a fragment of it: nine characters or more of plain ASCII that
+no JSON writer escapes. Several phrases share one where they can. Search engines look at
+the end of a literal first, so fragments that end in rare letters are preferred.
+
+What casefolding makes of other characters (`ß` is ss, the Kelvin sign is k, the long s is
+s) is searched for apart, with the letters that would have to stand beside it.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from heapq import heapify, heappop, heappush
+
+__all__ = ["choose_fragments", "escapes", "fold_expressions", "folding_characters"]
+
+_SAFE = re.compile(r"[a-z0-9 _.,:-]+")
+_LENGTH = 9
+_TAIL = 5
+# Letters of English by how often they are met, in thousandths; the rest is rare.
+_FREQUENCY = {
+    letter: number
+    for number, letters in {
+        150: " ",
+        127: "e",
+        85: "ta",
+        68: "oins",
+        60: "hr",
+        42: "dl",
+        28: "cu",
+        22: "mwfgyp",
+        12: "bv",
+        8: "k",
+        30: "0123456789",
+        2: "jxqz",
+    }.items()
+    for letter in letters
+}
+_RARE = 5
+# What one more literal costs beside the matches of its tail by chance.
+_LITERAL_COST = 1e-5
+_LAST_CASED = 0x20000
+_NOT_ASCII = rb"\x80-\xff"
+
+
+def choose_fragments(
+    phrases: Iterable[str], avoid: Iterable[str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """Return texts such that every phrase contains one of them, each with the phrases it is for.
+
+    Those are taken last that stand in `avoid`, in what a log of refusals is full of.
+    """
+    common = "\n".join(avoid).casefold()
+    holders: dict[str, set[str]] = {}
+    for phrase in sorted(set(phrases)):
+        for part in _parts(phrase):
+            holders.setdefault(part, set()).add(phrase)
+    # A part's worth only ever falls, so one that is still worth what it was is the best.
+    costs = {part: _LITERAL_COST + (1 if part in common else _chance(part)) for part in holders}
+    queue = [(-len(held) / costs[part], part) for part, held in holders.items()]
+    heapify(queue)
+    chosen: dict[str, tuple[str, ...]] = {}
+    while queue:
+        worth, part = heappop(queue)
+        group = set(holders[part])
+        if -worth > (now := len(group) / costs[part]):
+            if group:
+                heappush(queue, (-now, part))
+            continue
+        chosen[_widened(part, group)] = tuple(group)
+        for phrase in group:
+            for other in _parts(phrase):
+                holders[other].discard(phrase)
+    return chosen
+
+
+def _parts(phrase: str) -> set[str]:
+    """Return what may stand for a phrase: parts of it, or all of it if none is plain enough."""
+    runs = [run for run in _SAFE.findall(phrase) if len(run) >= _LENGTH]
+    parts = {run[at : at + _LENGTH] for run in runs for at in range(len(run) - _LENGTH + 1)}
+    return parts or {phrase}
+
+
+def _chance(part: str) -> float:
+    return math.prod(_FREQUENCY.get(character, _RARE) / 1000 for character in part[-_TAIL:])
+
+
+def _widened(part: str, group: Iterable[str]) -> str:
+    """Return the part with what stands before it in all phrases of its group."""
+    while True:
+        before = {phrase[max(phrase.find(part) - 1, 0) : phrase.find(part)] for phrase in group}
+        character = before.pop()
+        if before or not _SAFE.fullmatch(character):
+            return part
+        part = character + part
+
+
+@cache
+def _foldings() -> Mapping[str, str]:
+    """Return every character beyond ASCII that casefolding changes, and into what."""
+    characters = map(chr, range(0x80, _LAST_CASED))
+    return {each: folded for each in characters if (folded := each.casefold()) != each}
+
+
+def folding_characters(fragments: Collection[str]) -> tuple[str, ...]:
+    """Return the characters beyond ASCII that casefolding may turn into part of a fragment."""
+    letters = {letter for fragment in fragments for letter in fragment}
+    return tuple(each for each, folded in _foldings().items() if not letters.isdisjoint(folded))
+
+
+def fold_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
+    """Return expressions for those characters between letters that the fragments have there."""
+    found = []
+    for character in folding_characters(fragments):
+        folded = _foldings()[character]
+        beside = {place for fragment in fragments for place in _places(folded, fragment)}
+        if beside:
+            found.append(_expression(character, beside))
+    return tuple(found)
+
+
+def _places(folded: str, fragment: str) -> Iterable[tuple[str, str]]:
+    """Yield what must stand before and after, for each way the two can overlap."""
+    for at in range(1 - len(folded), len(fragment)):
+        inside = fragment[max(at, 0) : at + len(folded)]
+        if inside == folded[max(-at, 0) : max(-at, 0) + len(inside)]:
+            before = fragment[at - 1] if at > 0 else ""
+            yield before, fragment[at + len(folded) : at + len(folded) + 1]
+
+
+def _expression(character: str, beside: set[tuple[str, str]]) -> bytes:
+    afters: dict[str, set[str]] = {}
+    for before, after in beside:
+        afters.setdefault(before, set()).add(after)
+    raw = re.escape(character.encode())
+    ways = (
+        _one_of({before}) + raw + _one_of(following) for before, following in sorted(afters.items())
+    )
+    return b"(?:" + b"|".join(ways) + b")"
+
+
+def _one_of(characters: set[str]) -> bytes:
+    """Return a class of the bytes that may stand there; nothing if any may."""
+    if "" in characters:
+        return b""
+    # Whatever is not ASCII may fold into one of them as well.
+    plain = sorted({case for each in characters if each.isascii() for case in (each, each.upper())})
+    return b"[" + b"".join(re.escape(each.encode()) for each in plain) + _NOT_ASCII + b"]"
+
+
+def escapes(fragments: Collection[str]) -> tuple[bytes, ...]:
+    r"""Return expressions for JSON escapes (`\u017f`) that may hide part of a fragment."""
+    letters = {letter for fragment in fragments for letter in fragment}
+    hidden = {letter for letter in letters if not letter.isascii()}
+    hidden.update(folding_characters(fragments))
+    return (rb"\\u00[2-7]", *(_escape(each) for each in sorted(hidden)))
+
+
+def _escape(character: str) -> bytes:
+    # A character of two halves is found by its first.
+    unit = int.from_bytes(character.encode("utf-16-be")[:2], "big")
+    digits = "".join(f"[{digit}{digit.upper()}]" for digit in f"{unit:04x}")
+    return rb"\\u" + digits.encode()

@@ -1,0 +1,159 @@
+"""Find where refusals may be, in one pass over many lines at once.
+
+pyperscan is fastest, hyperscan next, and re2 is always there. They may differ in how many
+hits they tell of one line, but never in which lines have any.
+"""
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+from demur.codes.line import MARK
+from demur.errors import MissingExtraError
+
+__all__ = ["ENGINES", "Hits", "Prefilter", "Search", "build"]
+
+_MARK = MARK.encode()
+# Beside the indices of literals. Larger than any of them.
+_EXPRESSION = 1 << 20
+_MARKER = _EXPRESSION + 1
+
+
+class Search(NamedTuple):
+    """What to search for: literals in any case, expressions as they are, the marker or not."""
+
+    literals: tuple[bytes, ...]
+    expressions: tuple[bytes, ...] = ()
+    marker: bool = False
+
+
+class Hits(NamedTuple):
+    """Where the marker ends and where anything else ends, each in ascending order.
+
+    `literals` says of each of the others which literal it is, by its index, or is
+    larger than any where that is not known.
+    """
+
+    markers: list[int]
+    others: list[int]
+    literals: list[int]
+
+
+class Prefilter(Protocol):
+    """Says where something that was searched for ends. Not to be shared between threads."""
+
+    def __call__(self, data: bytearray | bytes | memoryview, end: int) -> Hits:
+        """Return the hits in `data[:end]`."""
+
+
+def build(search: Search, engine: str | None = None) -> Prefilter:
+    """Return the fastest prefilter that can be had, or the one named.
+
+    Raises:
+        MissingExtraError: The engine that was named is not installed.
+    """
+    for name in ENGINES if engine is None else (engine,):
+        try:
+            return ENGINES[name](search)
+        except ImportError as error:
+            missing = error
+    problem = f"the search engine `{engine}` is not installed"
+    raise MissingExtraError(problem, help="pip install 'demur[triage]'") from missing
+
+
+def _expressions(search: Search) -> list[bytes]:
+    folded = (b"(?i:" + re.escape(literal) + b")" for literal in search.literals)
+    return [*folded, *search.expressions]
+
+
+def _in_order(hits: Hits) -> Hits:
+    """Return the hits in order, which the engines keep but do not promise."""
+    if hits.others != sorted(hits.others):
+        pairs = sorted(zip(hits.others, hits.literals, strict=True))
+        hits.others[:] = [end for end, _ in pairs]
+        hits.literals[:] = [literal for _, literal in pairs]
+    hits.markers.sort()
+    return hits
+
+
+def _with_pyperscan(search: Search) -> Prefilter:
+    pyperscan: Any = import_module("pyperscan")
+    go_on = pyperscan.Scan.Continue
+    flag = pyperscan.Flag.CASELESS
+    patterns = [
+        pyperscan.Pattern(re.escape(text), flag, tag=tag)
+        for tag, text in enumerate(search.literals)
+    ]
+    patterns += [pyperscan.Pattern(text, tag=_EXPRESSION) for text in search.expressions]
+    if search.marker:
+        patterns.append(pyperscan.Pattern(_MARK, tag=_MARKER))
+    hits = Hits([], [], [])
+
+    def note(found: Hits, tag: int, _start: int, end: int) -> Any:
+        if tag == _MARKER:
+            found.markers.append(end)
+        else:
+            found.others.append(end)
+            found.literals.append(tag)
+        return go_on
+
+    scan = pyperscan.BlockDatabase(*patterns).build(hits, note).scan
+
+    def find(data: bytearray | bytes | memoryview, end: int) -> Hits:
+        hits.markers.clear()
+        hits.others.clear()
+        hits.literals.clear()
+        scan(memoryview(data)[:end])
+        return _in_order(hits)
+
+    return find
+
+
+def _with_hyperscan(search: Search) -> Prefilter:
+    hyperscan: Any = import_module("hyperscan")
+    expressions = [*_expressions(search), *([_MARK] if search.marker else [])]
+    tags = [*range(len(search.literals)), *[_EXPRESSION] * len(search.expressions)]
+    tags += [_MARKER] if search.marker else []
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(expressions=expressions, ids=tags, elements=len(tags), flags=0)
+    scratch = hyperscan.Scratch(database)
+
+    def note(tag: int, _start: int, end: int, _flags: int, found: Hits) -> None:
+        if tag == _MARKER:
+            found.markers.append(end)
+        else:
+            found.others.append(end)
+            found.literals.append(tag)
+
+    def find(data: bytearray | bytes | memoryview, end: int) -> Hits:
+        hits = Hits([], [], [])
+        database.scan(memoryview(data)[:end], note, context=hits, scratch=scratch)
+        return _in_order(hits)
+
+    return find
+
+
+def _with_re2(search: Search) -> Prefilter:
+    re2: Any = import_module("re2")
+    options = re2.Options()
+    # Bytes are not always UTF-8, and one that is none must not end the search.
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.max_mem = 64 << 20
+    either: Any = re2.compile(b"|".join(_expressions(search)), options)
+    marks = re.compile(_MARK)
+
+    def find(data: bytearray | bytes | memoryview, end: int) -> Hits:
+        whole = bytes(memoryview(data)[:end])
+        markers = [found.end() for found in marks.finditer(whole)] if search.marker else []
+        others = [found.end() for found in either.finditer(whole)]
+        return Hits(markers, others, [_EXPRESSION] * len(others))
+
+    return find
+
+
+ENGINES: dict[str, Callable[[Search], Prefilter]] = {
+    "pyperscan": _with_pyperscan,
+    "hyperscan": _with_hyperscan,
+    "re2": _with_re2,
+}

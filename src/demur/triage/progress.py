@@ -1,0 +1,62 @@
+"""A progress bar on one line of a terminal: how much, how fast, how long still."""
+
+from collections.abc import Callable
+from typing import TextIO
+
+__all__ = ["Bar", "size_text"]
+
+_WIDTH = 24
+_EVERY_S = 0.1
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+class Bar:
+    """Shows progress towards `size` bytes; one of unknown size shows no end."""
+
+    def __init__(self, stream: TextIO, size: int, clock: Callable[[], float]) -> None:
+        self._stream = stream
+        self._size = size
+        self._clock = clock
+        self._start = self._shown = clock()
+        self._done = 0
+
+    def __call__(self, more: int) -> None:
+        """Note that so many more bytes were read."""
+        self._done += more
+        now = self._clock()
+        if now - self._shown >= _EVERY_S:
+            self._shown = now
+            self._stream.write(f"\r\x1b[K{self.text(now)}")
+            self._stream.flush()
+
+    def text(self, now: float) -> str:
+        """Return what is shown at a time."""
+        rate = self._done / max(now - self._start, 1e-9)
+        speed = f"{size_text(self._done)} {size_text(rate)}/s"
+        if not self._size:
+            return speed
+        part = min(self._done / self._size, 1.0)
+        full = int(part * _WIDTH)
+        left = max(self._size - self._done, 0) / max(rate, 1e-9)
+        bar = "#" * full + "." * (_WIDTH - full)
+        return f"[{bar}] {part:4.0%} {speed} {_duration(left)} left"
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._stream.write("\r\x1b[K")
+        self._stream.flush()
+
+
+def size_text(size: float) -> str:
+    """Return a size as people read it."""
+    for unit in _UNITS[:-1]:
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} {_UNITS[-1]}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(min(seconds, 359_999)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,189 @@
+"""The two pure functions of triage, and what they share: a range of a file, or a batch."""
+
+import io
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from demur.triage.blocks import Block, Readable, range_blocks, stream_blocks
+from demur.triage.compressed import DAMAGED, compression_of, decompressed
+from demur.triage.counts import Counts, Unread
+from demur.triage.kernel import Kernel
+from demur.triage.options import Options
+from demur.triage.tally import Tally
+
+__all__ = ["count_blocks", "looks_structured", "scan_lines", "scan_range", "scan_stream", "warm"]
+
+_HEAD = 1 << 16
+_LINES = 10
+_MOST_KERNELS = 4
+_local = threading.local()
+
+
+def scan_range(
+    path: str | Path,
+    low: int,
+    high: int,
+    options: Options,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Counts:
+    """Return the counts of the lines that start in bytes `[low, high)` of a plain file.
+
+    Ranges that together cover a file together give its counts. The file counts as read
+    by the range that begins it.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with Path(path).open("rb", buffering=0) as file:
+        options = _resolved(options, lambda: _filled_head(file))
+        blocks = range_blocks(file, low, high)
+        counts = count_blocks(blocks, options, str(path), progress)
+    return msgspec.structs.replace(counts, files=int(low == 0))
+
+
+def scan_stream(
+    stream: io.RawIOBase,
+    name: str,
+    options: Options,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Counts:
+    """Return the counts of a stream, compressed or not; a damaged one as far as it goes.
+
+    Raises:
+        MissingExtraError: It is compressed in a way that needs a package more.
+    """
+    head = _Peeked(stream)
+    compression = compression_of(head.peek())
+    source: Readable = head
+    if compression is not None:
+        source = decompressed(head, compression)
+    guarded = _Guarded(source)
+    peeked = _Peeked(guarded)
+    options = _resolved(options, peeked.peek)
+    counts = count_blocks(stream_blocks(peeked), options, name, progress)
+    unread = () if guarded.reason is None else (Unread(name, guarded.reason),)
+    return msgspec.structs.replace(counts, files=1, unread=unread)
+
+
+def scan_lines(data: bytes | bytearray, options: Options, *, name: str = "") -> Counts:
+    """Return the counts of lines in memory."""
+    options = _resolved(options, lambda: bytes(data[:_HEAD]))
+    tally = Tally(options, name)
+    _kernel(options).scan(data, len(data), 0, tally)
+    return tally.counts(len(data))
+
+
+def count_blocks(
+    blocks: Iterable[Block],
+    options: Options,
+    name: str,
+    progress: Callable[[int], None] | None = None,
+) -> Counts:
+    """Return the counts of blocks of lines of one file, whose form is known."""
+    kernel, tally, size = _kernel(options), Tally(options, name), 0
+    for block in blocks:
+        kernel.scan(block.data, block.end, block.base, tally)
+        tally.cut += block.cut
+        size += block.read
+        if progress is not None:
+            progress(block.read)
+    return tally.counts(size)
+
+
+def _kernel(options: Options) -> Kernel:
+    """Return the kernel for the options: made once in each thread, for it keeps state."""
+    kernels: dict[Options, Kernel] = _local.__dict__.setdefault("kernels", {})
+    if options not in kernels:
+        while len(kernels) >= _MOST_KERNELS:
+            del kernels[next(iter(kernels))]
+        kernels[options] = Kernel(options)
+    return kernels[options]
+
+
+def _resolved(options: Options, head: Callable[[], bytes]) -> Options:
+    if options.format != "auto":
+        return options
+    form = "json" if looks_structured(head()) else "text"
+    return msgspec.structs.replace(options, format=form)
+
+
+def warm(options: Options) -> None:
+    """Make now what scanning in this thread will need."""
+    for form in ("text", "json") if options.format == "auto" else (options.format,):
+        _kernel(msgspec.structs.replace(options, format=form)).warm()
+
+
+def looks_structured(head: bytes) -> bool:
+    """Return whether a log that begins so is one of JSON objects, a line each."""
+    lines = [line for line in head.split(b"\n") if line.strip()]
+    # The last line may go on beyond the head.
+    whole = (lines[:-1] or lines)[:_LINES]
+    objects = sum(_is_object(line, whole=len(lines) > 1) for line in whole)
+    return objects * 2 > len(whole)
+
+
+def _is_object(line: bytes, *, whole: bool) -> bool:
+    if not line.lstrip().startswith(b"{"):
+        return False
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return not whole and b'"' in line
+    return True
+
+
+def _filled_head(file: io.FileIO) -> bytes:
+    return file.read(_HEAD) or b""
+
+
+class _Guarded:
+    """Ends a stream where it is damaged, and remembers why."""
+
+    def __init__(self, stream: Readable) -> None:
+        self.reason: str | None = None
+        self._stream = stream
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill the buffer."""
+        try:
+            return self._stream.readinto(buffer)
+        except DAMAGED as error:
+            self.reason = str(getattr(error, "strerror", None) or error).lower()
+            return 0
+
+
+class _Peeked(io.RawIOBase):
+    """A stream whose beginning can be looked at before it is read."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+        self._head = b""
+
+    def peek(self) -> bytes:
+        """Return how the stream begins."""
+        buffer = bytearray(_HEAD)
+        view, got = memoryview(buffer), 0
+        while got < _HEAD and (more := self._stream.readinto(view[got:])):
+            got += more
+        self._head = bytes(buffer[:got])
+        return self._head
+
+    def readable(self) -> bool:
+        """Return that it can be read, as the decompressors of Python ask."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill the buffer."""
+        if self._head:
+            view = memoryview(buffer)
+            part, self._head = self._head[: len(view)], self._head[len(view) :]
+            view[: len(part)] = part
+            return len(part)
+        return self._stream.readinto(buffer) or 0

@@ -1,0 +1,177 @@
+"""JSON lines: what the guard said in an event, apart from what others said.
+
+Only two things count: demur's own envelope or record, and the message. Text in any other
+field is somebody's prompt or answer. Of the message only the first line counts, and only
+up to a word that announces foreign text (`prompt: …`): a refusal line never breaks, so
+what stands behind was quoted. Quoted refusals are told apart, not lost.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.codes.vocabulary import Surface, Verdict
+from demur.triage.counts import QUOTED, UNKNOWN
+from demur.triage.options import Options
+from demur.triage.reader import Reader
+from demur.triage.timestamps import value_moment
+
+__all__ = ["MESSAGE_FIELDS", "TIME_FIELDS", "Event", "Heard", "heard", "stray"]
+
+MESSAGE_FIELDS = (
+    *("message", "msg", "log", "event", "MESSAGE", "@message", "textPayload"),
+    *("jsonPayload.message", "fields.message"),
+)
+TIME_FIELDS = (
+    *("ts", "time", "timestamp", "@timestamp", "created_at", "asctime", "datetime", "date"),
+    *("@t", "t", "eventTime", "__REALTIME_TIMESTAMP"),
+)
+_SURFACE_FIELDS = ("surface", "refusal_surface", "refusal.surface")
+_SURFACES = frozenset(map(str, Surface))
+_OWN_PLACES = ("refusal", "decision", "record")
+_EVENT_TYPE = "demur.refusal."
+_BREAK = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_SPEAKS = "said|says|wrote|asked|sent|message|input|text|prompt|query|content|request"
+_ANNOUNCES = re.compile(
+    rf"(?<![A-Za-z0-9])(?:(?:user|human|customer|client)[ _-]?(?:{_SPEAKS})"
+    r"|prompt(?:[ _-]?text)?|question|query|input(?:[ _-]?text)?|utterance)[\"']?\s*[:=]"
+    r"|\A\s*(?:user|human)\s*:|<\|?user\|?>|<\|im_start\|>\s*user|\[INST\]|#{2,}\s*(?:user|human)",
+    re.IGNORECASE,
+)
+
+
+class Heard(NamedTuple):
+    """One refusal in an event."""
+
+    code: str
+    kind: str
+    surface: str
+    moment: datetime | None
+
+
+class Event(NamedTuple):
+    """One line of a structured log."""
+
+    fields: dict[str, Any]
+
+    @classmethod
+    def read(cls, line: bytes) -> "Event | None":
+        """Return the event that a line holds, or None if it is no JSON object."""
+        value = _decoded(line)
+        return cls(value) if isinstance(value, dict) else None
+
+    def at(self, path: str) -> Any:
+        """Return what stands at a path: a field of that very name, or one inside others."""
+        if path in self.fields:
+            return self.fields[path]
+        value: Any = self.fields
+        for name in path.split("."):
+            if not isinstance(value, dict):
+                return None
+            value = value.get(name)
+        return value
+
+
+def _decoded(line: bytes) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        # Slower, and lenient: bytes that are no text, lone halves, NaN.
+        return json.loads(line.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def heard(event: Event, reader: Reader, options: Options) -> Iterator[Heard]:
+    """Yield the refusals that an event tells of."""
+    moment = _moment(event, options)
+    own = list(_own(event, reader))
+    if own:
+        for code, surface in own:
+            kind = reader.kind_of_code(code)
+            if kind is not None:
+                yield Heard(code, kind, surface, moment)
+        return
+    message = _message(event, options)
+    if message is None:
+        return
+    inner = Event.read(message.encode("utf-8", "surrogatepass")) if message[:1] == "{" else None
+    if inner is not None:
+        # A container's log that holds the program's own JSON; no deeper than that.
+        message = _message(inner, options) or ""
+        moment = _moment(inner, options) or moment
+        event = inner
+    surface = _surface(*(event.at(name) for name in _SURFACE_FIELDS))
+    for code, kind in _said(message, reader):
+        yield Heard(code, kind, surface, moment)
+
+
+def stray(text: str, reader: Reader) -> Iterator[Heard]:
+    """Yield the refusals in a line of a structured log that is no event: nobody vouches for it."""
+    for found in reader.find(text):
+        yield Heard(found.code, QUOTED, UNKNOWN, None)
+
+
+def _own(event: Event, reader: Reader) -> Iterator[tuple[str, str]]:
+    """Yield code and surface of each refusal that demur itself put into the event."""
+    places = [event.fields, *(event.fields.get(name) for name in _OWN_PLACES)]
+    if str(event.fields.get("type", "")).startswith(_EVENT_TYPE):
+        places.append(event.fields.get("data"))
+    for place in places:
+        if not isinstance(place, dict):
+            continue
+        version = place.get("schema_version")
+        if version == "refusal.v1" and place.get("refusal_class") is not None:
+            if isinstance(code := place.get("code"), str):
+                yield code, _surface(place.get("surface"))
+        elif version == "decision_record.v1" and place.get("verdict") != Verdict.ALLOW:
+            yield from _reasons(place, reader)
+
+
+def _reasons(record: dict[str, Any], reader: Reader) -> Iterator[tuple[str, str]]:
+    codes, findings = record.get("reason_codes"), record.get("findings")
+    surfaces = {
+        finding.get("code"): finding.get("surface")
+        for finding in (findings if isinstance(findings, list) else ())
+        if isinstance(finding, dict) and isinstance(finding.get("code"), str)
+    }
+    texts = [code for code in codes if isinstance(code, str)] if isinstance(codes, list) else []
+    for code in dict.fromkeys(texts):
+        if reader.refuses(code):
+            yield code, _surface(surfaces.get(code))
+
+
+def _surface(*values: object) -> str:
+    texts = (value for value in values if isinstance(value, str))
+    return next((text for text in texts if text in _SURFACES), UNKNOWN)
+
+
+def _message(event: Event, options: Options) -> str | None:
+    values = (event.at(path) for path in options.fields or MESSAGE_FIELDS)
+    return next((value for value in values if isinstance(value, str)), None)
+
+
+def _moment(event: Event, options: Options) -> datetime | None:
+    if not options.dated:
+        return None
+    moments = (value_moment(event.at(path), options.now) for path in TIME_FIELDS)
+    return next((moment for moment in moments if moment is not None), None)
+
+
+def _said(message: str, reader: Reader) -> Iterator[tuple[str, str]]:
+    message = message.lstrip("\r\n")
+    broken = _BREAK.search(message)
+    first_line = len(message) if broken is None else broken.start()
+    announced = _ANNOUNCES.search(message)
+    foreign = first_line if announced is None else min(first_line, announced.end())
+    for found in reader.find(message):
+        own = found.start < foreign
+        if own and found.legacy and foreign < found.end:
+            own = bool(reader.find(message[:foreign]))
+        yield found.code, reader.kind(found) if own else QUOTED

@@ -1,0 +1,112 @@
+"""Takes note of refusals while a piece of a log is read, and says in the end how many."""
+
+from datetime import datetime
+
+from demur.errors import one_line
+from demur.triage.counts import LEGACY, MOST_UNKNOWN, UNKNOWN, Counts, Key, Sample, merge
+from demur.triage.options import Options
+
+__all__ = ["LONGEST_SAMPLE", "Tally"]
+
+LONGEST_SAMPLE = 300
+_MOST_NAMES = 8 * MOST_UNKNOWN
+
+
+class Tally:
+    """The counts of one piece of one file, as they grow.
+
+    `names` counts codes that need no more than counting: those in `settled`. All others come
+    through `add`. `dense` remembers whether the lines so far were full of refusals.
+    """
+
+    def __init__(self, options: Options, file: str = "") -> None:
+        self.dense = False
+        self.names: dict[bytes, int] = {}
+        self.settled: set[bytes] = set()
+        self.cut = 0
+        self._options = options
+        self._file = file
+        self._rows: dict[Key, int] = {}
+        self._samples: dict[tuple[str, str], tuple[Sample, ...]] = {}
+        self._undated = 0
+        self._kinds: dict[bytes, tuple[str, str]] = {}
+        self._phrases: dict[str, int] = {}
+
+    def settle(self, name: bytes, code: str, kind: str) -> None:
+        """Let a code be counted by its name from now on, if nothing else is wanted of it."""
+        if not self._options.dated and not self.wants(code, kind):
+            self._kinds[name] = (code, kind)
+            self.settled.add(name)
+
+    def count_phrase(self, code: str) -> bool:
+        """Count a code that was meant by a phrase; false if more than counting is wanted."""
+        if self._options.dated or self.wants(code, LEGACY):
+            return False
+        self._phrases[code] = self._phrases.get(code, 0) + 1
+        return True
+
+    def add(
+        self,
+        code: str,
+        kind: str,
+        *,
+        offset: int,
+        text: str,
+        surface: str = UNKNOWN,
+        moment: datetime | None = None,
+    ) -> None:
+        """Note a refusal in a line that begins at `offset`; its text is for examples alone."""
+        hour = ""
+        if self._options.dated:
+            if not self._within(moment):
+                return
+            hour = UNKNOWN if moment is None else f"{moment:%Y-%m-%dT%H}"
+        key = Key(code, kind, surface, hour, self._file)
+        self._rows[key] = self._rows.get(key, 0) + 1
+        if self.wants(code, kind):
+            # Lines come in order, so the first ones are those to keep.
+            held = self._samples.get((code, kind), ())
+            self._samples[code, kind] = (*held, Sample(self._file, offset, shown(text)))
+        if len(self._rows) + len(self.names) > _MOST_NAMES:
+            self._prune()
+
+    def wants(self, code: str, kind: str) -> bool:
+        """Return whether more examples of a code are wanted."""
+        most = max(self._options.samples, kind == UNKNOWN)
+        return most > 0 and len(self._samples.get((code, kind), ())) < most
+
+    def counts(self, size: int) -> Counts:
+        """Return what was counted so far, in so many bytes."""
+        rows = dict(self._rows)
+        named = [(*self._kinds[name], number) for name, number in self.names.items()]
+        meant = [(code, LEGACY, number) for code, number in self._phrases.items()]
+        for code, kind, number in (*named, *meant):
+            key = Key(code, kind, file=self._file)
+            rows[key] = rows.get(key, 0) + number
+        part = Counts(
+            rows=rows, samples=self._samples, size=size, cut=self.cut, undated=self._undated
+        )
+        return merge([part], samples=self._options.samples)
+
+    def _within(self, moment: datetime | None) -> bool:
+        since, until = self._options.since, self._options.until
+        if moment is None:
+            self._undated += bool(since or until)
+            return not (since or until)
+        return (since is None or since <= moment) and (until is None or moment < until)
+
+    def _prune(self) -> None:
+        """Keep of unknown codes only what stays in the end."""
+        kept = self.counts(0)
+        self._rows = dict(kept.rows)
+        self._samples = dict(kept.samples)
+        self.names.clear()
+        self.settled.clear()
+        self._kinds.clear()
+        self._phrases.clear()
+
+
+def shown(text: str) -> str:
+    """Return a line as it can be shown: cut, and with everything that is no text escaped."""
+    short = one_line(text[:LONGEST_SAMPLE])
+    return f"{short}…" if len(text) > LONGEST_SAMPLE else short

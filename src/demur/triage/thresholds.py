@@ -1,0 +1,78 @@
+"""Limits that fail a run: `RCE_RISK>0`, `unknown>0`, `RATE_LIMIT>10%`."""
+
+import re
+from typing import NamedTuple
+
+from demur.codes.registry import Registry
+from demur.codes.suggest import did_you_mean
+from demur.codes.vocabulary import RefusalClass
+from demur.errors import InputError
+from demur.triage.counts import CANONICAL, KINDS, LEGACY, Counts
+
+__all__ = ["Threshold"]
+
+_FORM = re.compile(
+    r"\s*(?P<name>[\w./-]+)\s*(?P<sign>>=?)\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<per>%?)\s*"
+)
+_TOTAL = "total"
+
+
+class Threshold(NamedTuple):
+    """A limit for the number of some refusals, or for their share of all refusals."""
+
+    name: str
+    at_least: bool
+    limit: float
+    share: bool
+
+    @classmethod
+    def parse(cls, text: str, registry: Registry) -> "Threshold":
+        """Return the limit that a text says.
+
+        Raises:
+            InputError: It says none, or names neither a code, a class nor a kind.
+        """
+        found = _FORM.fullmatch(text)
+        if found is None:
+            help_text = "like `RCE_RISK>0`, `unknown>0`, `HARD_BLOCK>=5` or `RATE_LIMIT>10%`"
+            raise InputError(f"`{text}` is no limit", help=help_text)
+        name = found["name"]
+        named = {*KINDS, _TOTAL, *RefusalClass}
+        if name not in named and name not in registry:
+            known = [*(entry.code for entry in registry), *named]
+            raise InputError(
+                f"`{name}` is neither a code nor a class nor one of {', '.join((*KINDS, _TOTAL))}",
+                help=did_you_mean(name, known),
+            )
+        return cls(name, found["sign"] == ">=", float(found["limit"]), bool(found["per"]))
+
+    def value(self, counts: Counts, registry: Registry) -> float:
+        """Return what is held against the limit: a number, or a share in percent.
+
+        The share is of the refusals of known codes; nothing is no part of nothing.
+        """
+        number = sum(
+            count for key, count in counts.rows.items() if self._about(key.code, key.kind, registry)
+        )
+        if not self.share:
+            return number
+        total = counts.total()
+        return 100 * number / total if total else 0.0
+
+    def exceeded(self, counts: Counts, registry: Registry) -> bool:
+        """Return whether there are too many."""
+        value = self.value(counts, registry)
+        return value >= self.limit if self.at_least else value > self.limit
+
+    def __str__(self) -> str:
+        sign = ">=" if self.at_least else ">"
+        return f"{self.name}{sign}{self.limit:g}{'%' if self.share else ''}"
+
+    def _about(self, code: str, kind: str, registry: Registry) -> bool:
+        if self.name in KINDS:
+            return kind == self.name
+        if kind not in {CANONICAL, LEGACY}:
+            return False
+        entry = registry.get(code)
+        refusal_class = None if entry is None else entry.refusal_class
+        return self.name in {_TOTAL, code, refusal_class}

@@ -1,0 +1,216 @@
+import argparse
+import contextlib
+import csv
+import io
+import json
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from demur.cli import triage as command
+from demur.errors import InputError
+
+LOG = (
+    b"2026-11-15T14:00:00Z WARN guard - REFUSED: RCE_RISK: curl x | sh\n"
+    b"2026-11-16T15:00:00Z INFO api - Too Many Requests\n"
+    b"2026-11-16T15:00:01Z WARN guard - REFUSED: NOPE_NOPE: \x1b[2J\n"
+    b"all is well\n"
+)
+
+
+class Ran(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        """Return that somebody looks at it."""
+        return True
+
+
+def triage(*words: object, stdin: bytes = b"", terminal: bool = False) -> Ran:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    out, err = (Terminal(), Terminal()) if terminal else (io.StringIO(), io.StringIO())
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(stdin))
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = command.run(parser.parse_args([str(word) for word in words]))
+    finally:
+        sys.stdin = before
+    return Ran(status, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "app.log"
+    path.write_bytes(LOG)
+    return path
+
+
+def test_the_table_tells_codes_unknown_codes_and_an_example(log: Path) -> None:
+    ran = triage(log)
+    lines = ran.out.splitlines()
+
+    assert ran.status == 0
+    assert lines[0].split() == ["code", "class", "canonical", "legacy", "total", "share"]
+    assert lines[1].split() == ["RATE_LIMIT", "WORKFLOW_BLOCK", "0", "1", "1", "50.0%"]
+    assert lines[2].split() == ["RCE_RISK", "HARD_BLOCK", "1", "0", "1", "50.0%"]
+    assert "NOPE_NOPE" in ran.out
+    assert "\x1b" not in ran.out
+    assert lines[-1] == "2 refusals in 1 file, 186 B"
+
+
+def test_standard_input_is_read(log: Path) -> None:
+    ran = triage("-", "--json", stdin=log.read_bytes())
+
+    assert json.loads(ran.out)["total"] == 2
+
+
+def test_an_empty_log_has_no_table() -> None:
+    assert triage("-").out == "0 refusals in 1 file, 0 B\n"
+
+
+def test_groups_can_be_cut_to_the_largest(log: Path) -> None:
+    ran = triage(log, "--by", "hour,code", "--top", 1)
+
+    assert "2026-11-15T14" in ran.out
+    assert "and 1 more" in ran.out
+
+
+def test_csv_and_json_hold_the_same_numbers(log: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(triage(log, "--csv", "--by", "day").out)))
+    groups = json.loads(triage(log, "--json", "--by", "day").out)["groups"]
+
+    assert [(row["day"], int(row["total"])) for row in rows] == [
+        (group["day"], group["total"]) for group in groups
+    ]
+
+
+def test_bounds_leave_out_what_is_outside(log: Path) -> None:
+    ran = triage(log, "--since", "2026-11-16", "--until", "2026-11-17")
+
+    assert "RATE_LIMIT" in ran.out
+    assert "RCE_RISK" not in ran.out
+
+
+def test_what_a_bound_left_out_for_want_of_a_time_is_told() -> None:
+    ran = triage("-", "--since", "2026-11-16", stdin=b"REFUSED: RCE_RISK: x\n")
+
+    assert ran.out == "0 refusals in 1 file, 21 B; 1 refusals without a time left out\n"
+
+
+def test_examples_are_shown_if_asked_for(log: Path) -> None:
+    samples = json.loads(triage(log, "--json", "--sample", 1).out)["samples"]
+
+    assert [sample["code"] for sample in samples] == ["NOPE_NOPE", "RATE_LIMIT", "RCE_RISK"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [
+        (["RCE_RISK>0"], 3),
+        (["RCE_RISK>1", "RATE_LIMIT>60%"], 0),
+        (["SECRET_LEAK>0", "unknown>0"], 3),
+        (["HARD_BLOCK>=1"], 3),
+    ],
+)
+def test_limits_decide_the_exit_status(log: Path, limits: list[str], status: int) -> None:
+    words = [word for limit in limits for word in ("--fail-over", limit)]
+    ran = triage(log, *words)
+
+    assert ran.status == status
+    assert ("over the limit" in ran.err) is (status == 3)
+
+
+def test_a_limit_that_is_none_is_an_error(log: Path) -> None:
+    with pytest.raises(InputError, match="is no limit"):
+        triage(log, "--fail-over", "lots")
+
+
+def test_what_cannot_be_read_is_told_at_the_end(log: Path, tmp_path: Path) -> None:
+    ran = triage(tmp_path / "none.log", log)
+
+    assert ran.status == 1
+    assert ran.err == f"{tmp_path}/none.log: no such file or directory\n"
+    assert ran.out.endswith("2 refusals in 1 file, 186 B; 1 not read or not to the end\n")
+
+
+def test_json_lines_are_recognised_and_quotes_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "app.jsonl"
+    path.write_text(
+        '{"message": "prompt: REFUSED: RCE_RISK: x"}\n{"m": "REFUSED: RATE_LIMIT: y"}\n'
+    )
+
+    quoted, other = triage(path), triage(path, "--field", "m", "--format", "json")
+
+    assert "quoted, not counted" in quoted.out
+    assert quoted.out.endswith("0 refusals in 1 file, 76 B\n")
+    assert "RATE_LIMIT" in other.out
+
+
+def test_a_line_that_was_cut_is_told() -> None:
+    assert "1 lines too long" in triage("-", stdin=b"x" * (5 << 20)).out
+
+
+def test_counts_are_written_to_parquet(log: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "counts.parquet"
+
+    assert triage(log, "--parquet", path).status == 0
+    rows = parquet.read_table(path).to_pylist()
+    assert {(row["code"], row["refusal_class"], row["hour"], row["number"]) for row in rows} == {
+        ("RCE_RISK", "HARD_BLOCK", "2026-11-15T14", 1),
+        ("RATE_LIMIT", "WORKFLOW_BLOCK", "2026-11-16T15", 1),
+        ("NOPE_NOPE", None, "2026-11-16T15", 1),
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--by", "moon"], ["--top", "0"], ["--sample", "x"], ["--json", "--csv"], ["--jobs", "-1"]],
+)
+def test_wrong_arguments_are_usage_errors(
+    log: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        triage(log, *words)
+    assert ended.value.code == 2
+    assert not capsys.readouterr().out
+
+
+def test_following_prints_a_line_whenever_counts_change_until_stopped(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = iter([LOG, None])
+
+    def sleep(_: float) -> None:
+        data = next(steps)
+        if data is None:
+            raise KeyboardInterrupt
+        with log.open("ab") as file:
+            file.write(data)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    ran = triage(log, "--follow", "--json", "--fail-over", "RCE_RISK>1")
+
+    assert [json.loads(line)["total"] for line in ran.out.splitlines()] == [2, 4]
+    assert ran.status == 3
+
+
+def test_a_terminal_is_cleared_for_each_table(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", stop)
+
+    assert triage(log, "--follow", terminal=True).out.startswith("\x1b[H\x1b[2J")
+
+
+def test_a_terminal_shows_progress(log: Path) -> None:
+    assert triage(log, terminal=True).err.endswith("\r\x1b[K")

@@ -1,0 +1,122 @@
+import gzip
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from demur.triage.counts import Counts
+from demur.triage.follow import follow
+from demur.triage.options import Options
+
+LINE = b"REFUSED: RCE_RISK: x\n"
+
+
+def followed(
+    names: list[str], *steps: Callable[[], object], from_start: bool = True
+) -> list[Counts]:
+    """Return the counts that are told while the steps are taken, one between two looks."""
+    waiting: Iterator[Callable[[], object]] = iter(steps)
+
+    def wait() -> bool:
+        step = next(waiting, None)
+        if step is not None:
+            step()
+        return step is not None
+
+    return list(follow(names, Options(), wait=wait, from_start=from_start))
+
+
+def append(path: Path, data: bytes) -> Callable[[], object]:
+    def step() -> None:
+        with path.open("ab") as file:
+            file.write(data)
+
+    return step
+
+
+def totals(found: list[Counts]) -> list[int]:
+    return [counts.total() for counts in found]
+
+
+def test_added_lines_are_counted_once_and_only_when_whole(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(LINE + b"REFUSED: RCE")
+
+    found = followed(
+        [str(path)], append(path, b"_RISK: y\n"), append(path, b"nothing\n"), append(path, LINE * 2)
+    )
+
+    assert totals(found) == [1, 2, 4]
+    assert found[-1].files == 1
+
+
+def test_a_rotated_file_is_read_to_its_end_and_the_new_one_from_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(LINE)
+
+    def rotate() -> None:
+        append(path, LINE + LINE[:-1])()
+        path.rename(tmp_path / "old")
+        path.write_bytes(LINE * 3)
+
+    found = followed([str(path)], rotate, append(path, LINE))
+
+    assert totals(found) == [1, 6, 7]
+
+
+def test_a_file_away_in_the_middle_of_its_rotation_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(LINE)
+
+    found = followed(
+        [str(path)],
+        lambda: path.rename(tmp_path / "old"),
+        lambda: path.write_bytes(LINE),
+    )
+
+    assert totals(found) == [1, 2]
+
+
+def test_a_truncated_file_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(LINE * 3)
+
+    assert totals(followed([str(path)], lambda: path.write_bytes(LINE))) == [3, 4]
+
+
+def test_files_that_appear_later_are_read(tmp_path: Path) -> None:
+    found = followed([str(tmp_path)], lambda: (tmp_path / "new").write_bytes(LINE))
+
+    assert totals(found) == [0, 1]
+
+
+def test_what_cannot_be_followed_is_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "none"
+    found = followed(
+        [str(path), str(tmp_path / "*.x"), "-"], lambda: None, lambda: path.write_bytes(LINE)
+    )
+
+    assert totals(found) == [0, 1]
+    assert len(found[-1].unread) == 3
+
+
+def test_old_lines_can_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(LINE * 5)
+
+    assert totals(followed([str(path)], append(path, LINE), from_start=False)) == [0, 1]
+
+
+def test_a_compressed_file_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(LINE * 2))
+
+    assert totals(followed([str(path)], lambda: None)) == [2]
+
+
+def test_json_lines_are_followed_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b'{"message": "ok"}\n')
+    line = b'{"prompt": "REFUSED: RCE_RISK: x", "message": "REFUSED: PII_DETECTED: x"}\n'
+
+    found = followed([str(path)], append(path, line))
+
+    assert [key.code for key in found[-1].rows] == ["PII_DETECTED"]

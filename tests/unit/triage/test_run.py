@@ -1,0 +1,143 @@
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from demur.triage import run as running
+from demur.triage.counts import Counts, Unread
+from demur.triage.inputs import files_of, plan
+from demur.triage.options import Options
+from demur.triage.run import default_jobs, triage
+
+TEXT = Options()
+LINE = b"REFUSED: RCE_RISK: x\n"
+
+
+def logs(folder: Path, number: int) -> list[Path]:
+    paths = [folder / f"{index}.log" for index in range(number)]
+    for index, path in enumerate(paths):
+        path.write_bytes(LINE * (index + 1) + b"too many requests\nREFUSED: NOPE_NOPE: y\n")
+    return paths
+
+
+def test_folders_globs_and_files_are_read_once_each(tmp_path: Path) -> None:
+    paths = logs(tmp_path, 3)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "more.log").write_bytes(LINE)
+    os.mkfifo(tmp_path / "deep" / "pipe")
+
+    found = files_of([str(tmp_path), str(tmp_path / "*.log"), str(paths[0]), f"{tmp_path}/d*", "-"])
+
+    assert found == [*map(str, paths), str(tmp_path / "deep" / "more.log"), "-"]
+
+
+def test_a_name_that_looks_like_a_glob_is_a_name_first(tmp_path: Path) -> None:
+    path = tmp_path / "a[1].log"
+    path.write_bytes(LINE)
+
+    assert files_of([str(path)]) == [str(path)]
+
+
+def test_what_cannot_be_read_is_told_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    [path] = logs(tmp_path, 1)
+    names = [str(tmp_path / "none"), str(tmp_path / "*.nope"), "bad\0name", str(path)]
+
+    counts = triage(names, TEXT)
+
+    assert counts.total() == 2
+    assert [unread.reason for unread in counts.unread] == [
+        "no file matches",
+        "no such file or directory",
+        "embedded null byte",
+    ] or {unread.file for unread in counts.unread} == set(names[:3])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_told(tmp_path: Path) -> None:  # pragma: no cover
+    [path] = logs(tmp_path, 1)
+    path.chmod(0)
+
+    assert triage([str(path)], TEXT).unread == (Unread(str(path), "permission denied"),)
+
+
+def test_a_file_that_goes_away_is_told(tmp_path: Path) -> None:
+    paths = logs(tmp_path, 2)
+    work = plan(map(str, paths))
+    paths[0].unlink()
+
+    counts = triage(work, TEXT, jobs=1)
+
+    assert counts.unread == (Unread(str(paths[0]), "no such file or directory"),)
+    assert counts.files == 1
+
+
+def test_processes_count_what_one_process_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_SMALL", 0)
+    names = list(map(str, [*logs(tmp_path, 5), tmp_path / "none"]))
+    options = Options(samples=2)
+    done: list[int] = []
+
+    many = triage(names, options, jobs=2, progress=done.append)
+
+    assert many == triage(names, options, jobs=1)
+    assert sum(done) == many.size == plan(names).size
+    assert many.unread
+
+
+def test_large_files_are_cut_into_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demur.triage.inputs._RANGE", 50)
+    names = list(map(str, logs(tmp_path, 3)))
+
+    work = plan(names)
+    cut = triage(work, TEXT, jobs=1)
+    monkeypatch.undo()
+
+    assert len(work.pieces) > 5
+    assert cut == triage(names, TEXT, jobs=1)
+    assert cut.files == 3
+
+
+def test_a_killed_process_loses_only_what_it_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_SMALL", 0)
+    monkeypatch.setattr(running, "_scan", _die)
+    counts = triage(list(map(str, logs(tmp_path, 2))), TEXT, jobs=2)
+
+    assert {unread.reason for unread in counts.unread} == {"the process that read it was killed"}
+
+
+def _die(*_: object) -> Counts:
+    os._exit(9)
+
+
+def test_standard_input_and_compressed_files_tell_their_progress(tmp_path: Path) -> None:
+    gzip = __import__("gzip")
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(LINE))
+    done: list[int] = []
+
+    counts = triage(["-", str(path)], TEXT, stdin=io.BytesIO(LINE * 2), progress=done.append)
+
+    assert counts.total() == 3
+    assert sum(done) == path.stat().st_size + 2 * len(LINE)
+
+
+def test_a_missing_package_is_told_for_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd rest")
+    monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
+
+    [unread] = triage([str(path)], TEXT).unread
+    assert unread.reason == "zstd needs the `zstandard` package"
+
+
+def test_there_is_at_least_one_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_jobs() >= 1
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert default_jobs() >= 1
