@@ -135,13 +135,14 @@ def rules(row: Row) -> bool:
     return helped < 200
 
 
-def ours(model: Model) -> Judge:
+def ours(model: Model, *, prompted: bool = True) -> Judge:
     """Return the judgement of demur with this model in place of the one that ships."""
 
     def judge(row: Row) -> bool:
         if not row.seen.acts:
             return False
-        return chance_of(row.seen, row.fields["prompt"], model) >= THRESHOLD
+        prompt = row.fields["prompt"] if prompted else None
+        return chance_of(row.seen, prompt, model) >= THRESHOLD
 
     return judge
 
@@ -179,7 +180,9 @@ def verdicts(judge: Judge, rows: Sequence[Row]) -> Any:
 def report(name: str, rows: Sequence[Row], judges: dict[str, Judge]) -> None:
     """Print one set: F1 of each side, and where demur goes wrong."""
     wanted = np.array([row.positive for row in rows], dtype=bool)
-    found = {side: verdicts(judge, rows) for side, judge in judges.items()}
+    found = {
+        side: verdicts(judge, rows) for side, judge in judges.items() if side != "without prompt"
+    }
     if not wanted.any():
         print(f"{name} ({len(rows)} rows, no refusals)")
     else:
@@ -192,6 +195,9 @@ def report(name: str, rows: Sequence[Row], judges: dict[str, Judge]) -> None:
         if not clear.all():
             apart = count(wanted[clear], found["demur"][clear]).f1
             print(f"  with partial refusals set aside: F1 {apart:.3f}")
+        if rows[0].fields["prompt"] is not None:
+            apart = count(wanted, verdicts(judges["without prompt"], rows)).f1
+            print(f"  for a judge who does not know the prompt: F1 {apart:.3f}")
     for what, picked in _harmless(rows):
         totals = [f"{side} {int(column[picked].sum())}" for side, column in found.items()]
         rate = wilson(int(found["demur"][picked].sum()), int(picked.sum()))
@@ -233,11 +239,12 @@ def speed(rows: Sequence[Row]) -> None:
     """Print the time for answers of about 1 KB: each once, and each again."""
     texts = [row.fields["response"] for row in rows]
     texts = [text for text in texts if 900 <= len(text.encode()) <= 1200][:600]
-    for what in ("first time", "again"):
+    asked = "How do I take down the sign on the wall of the house next door?"
+    for what, prompt in (("first time", None), ("again", None), ("with a prompt", asked)):
         taken = []
         for text in texts:
             start = time.perf_counter()
-            detect_refusal(text)
+            detect_refusal(text, prompt)
             taken.append(time.perf_counter() - start)
         middle = statistics.median(taken) * 1e6
         print(
@@ -265,6 +272,7 @@ def main() -> int:
         model = train(others)
         judges = {
             "demur": ours(model),
+            "without prompt": ours(model, prompted=False),
             "phrases": phrases,
             "rules": rules,
             "words": words_model(others, columns),

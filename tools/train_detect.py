@@ -29,7 +29,13 @@ from demur.detect.model import SCHEMA_VERSION, Model
 TARGET = Path(__file__).parent.parent / "src" / "demur" / "detect" / "model.json"
 SETS = ("A_*.jsonl", "E_p3_tasks.jsonl")
 POSITIVE = {"refused", "deflected"}
-PULL = 40.0
+PULL = 15.0
+# What needs a certain kind of prompt or answer is seen seldom: the same pull would hide it.
+SELDOM = {
+    *("unclear", "unknowing+refusing", "private+unknowing"),
+    *("reason+moral", "reason+rebuke", "premise_turned", "premise_kept"),
+}
+SELDOM_PULL = PULL / 9
 # A missed refusal weighs a little more than a false alarm: the even chance is moved by this.
 LEAN = 0.2
 LARGEST = 600
@@ -39,11 +45,15 @@ STEPS = 40
 
 
 class Row(NamedTuple):
-    """A labelled answer, what its sentences do, and its features if it has any sentence."""
+    """A labelled answer, what its sentences do, and its features if it has any sentence.
+
+    `alone` are its features for a judge who does not know the prompt.
+    """
 
     fields: dict[str, Any]
     seen: Weighed
     features: tuple[float, ...] | None
+    alone: tuple[float, ...] | None
     positive: bool
 
 
@@ -60,15 +70,23 @@ def read_set(path: Path) -> list[Row]:
 
 def _row(fields: dict[str, Any]) -> Row:
     seen = weigh(fields["response"])
-    numbers = tuple(features(seen.answer, seen.acts, fields["prompt"])) if seen.acts else None
-    return Row(fields, seen, numbers, fields["label"] in POSITIVE)
+    return Row(
+        fields=fields,
+        seen=seen,
+        features=_numbers(seen, fields["prompt"]),
+        alone=_numbers(seen, None),
+        positive=fields["label"] in POSITIVE,
+    )
 
 
-def logistic(rows: Any, wanted: Any, weight: Any, pull: float) -> Any:
+def _numbers(seen: Weighed, prompt: str | None) -> tuple[float, ...] | None:
+    return tuple(features(seen.answer, seen.acts, prompt)) if seen.acts else None
+
+
+def logistic(rows: Any, wanted: Any, weight: Any, pull: Any) -> Any:
     """Return the weights, the bias last, that explain `wanted` best under the pull to zero."""
     design = np.hstack([rows, np.ones((len(rows), 1))])
-    penalty = np.full(design.shape[1], pull)
-    penalty[-1] = 1e-6
+    penalty = np.append(pull, 1e-6)
     found = np.zeros(design.shape[1])
     for _ in range(STEPS):
         chance = 1 / (1 + np.exp(-design @ found))
@@ -90,15 +108,17 @@ def weights_of(rows: Sequence[Row]) -> list[float]:
 
 def train(sets: Iterable[Sequence[Row]]) -> Model:
     """Return the model fitted to all these sets together."""
+    # Half with its prompt and half without: the weights then serve where none is known.
     kept = [
-        (row, weight)
+        (numbers, row.positive, weight / 2)
         for rows in sets
         for row, weight in zip(rows, weights_of(rows), strict=True)
-        if row.features is not None
+        for numbers in (row.features, row.alone)
+        if numbers is not None
     ]
-    numbers = np.array([row.features for row, _ in kept])
-    wanted = np.array([float(row.positive) for row, _ in kept])
-    found = logistic(numbers, wanted, np.array([weight for _, weight in kept]), PULL)
+    numbers, positive, weight = map(np.array, zip(*kept, strict=True))
+    pull = np.array([SELDOM_PULL if name in SELDOM else PULL for name in NAMES])
+    found = logistic(numbers, positive.astype(float), weight, pull)
     # Rounded, so that another machine's last digits make no other file.
     rounded = [round(float(value), 4) for value in found]
     return Model(tuple(rounded[:-1]), round(rounded[-1] + LEAN, 4))

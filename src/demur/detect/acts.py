@@ -28,6 +28,7 @@ class Act(IntEnum):
     SHIFT = 17  # changes the subject, or asks back
     REQUEST = 18  # speaks of the request as such
     TRAP = 19  # only sounds like a refusal: "I can't help but …"
+    UNCLEAR = 20  # does not understand what is asked
 
 
 _SEEMING = 1 << Act.DECLINE | 1 << Act.CANNOT | 1 << Act.TRAP

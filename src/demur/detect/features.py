@@ -12,6 +12,8 @@ from operator import or_
 from typing import NamedTuple
 
 from demur.detect.acts import Act
+from demur.detect.asked import NAMES as ASKED
+from demur.detect.asked import asked_features, read_prompt
 from demur.detect.fold import fold
 from demur.detect.sentences import Answer, Sentence
 
@@ -38,6 +40,8 @@ _REBUKE = _bits(Act.REBUKE)
 _RESOURCES = _bits(Act.RESOURCES)
 _APOLOGY = _bits(Act.APOLOGY)
 _EMPATHY = _bits(Act.EMPATHY)
+_UNKNOWING = _bits(Act.UNKNOWING)
+_UNCLEAR = _bits(Act.UNCLEAR)
 _MORAL = _bits(
     Act.WRONG, Act.REBUKE, Act.REMIND, Act.DISCOURAGE, Act.POLICY, Act.RESOURCES, Act.INSTEAD
 )
@@ -79,14 +83,17 @@ _PAIRS = (
     "nothing_moral",
     "apology_first-empathy",
 )
-_ASKED = ("echo", "echo+rebuke")
+_LIMITS = ("unclear", "unknowing+refusing")
+_ECHO = ("echo", "echo+rebuke")
 NAMES = (
     *(f"{where}:{act.name.lower()}" for where in ("first", "head", "any", "tail") for act in _ACTS),
     *(f"share:{act.name.lower()}" for act in _ACTS),
     *_FORM,
     *_COURSE,
     *_PAIRS,
-    *_ASKED,
+    *_LIMITS,
+    *_ECHO,
+    *ASKED,
 )
 
 
@@ -122,7 +129,9 @@ def features(answer: Answer, acts: Sequence[int], prompt: str | None) -> list[fl
     row += _form(seen)
     row += _course(seen)
     row += _pairs(seen)
-    row += _asked(seen, prompt)
+    row += _limits(seen)
+    row += _echoes(seen, prompt)
+    row += asked_features(answer, acts, read_prompt(prompt))
     return row
 
 
@@ -206,7 +215,15 @@ def _pairs(seen: _Seen) -> list[float]:
     return [float(bool(truth)) for truth in truths]
 
 
-def _asked(seen: _Seen, prompt: str | None) -> list[float]:
+def _limits(seen: _Seen) -> list[float]:
+    """Return whether the answerer lacks what it would take: sense, or knowledge."""
+    return [
+        float(bool(seen.head & _UNCLEAR) and not seen.head & (_REBUKE | _WRONG)),
+        float(bool(seen.head & _UNKNOWING and seen.head & _REFUSING)),
+    ]
+
+
+def _echoes(seen: _Seen, prompt: str | None) -> list[float]:
     """Return how much of the answer's head repeats the prompt, if it is known."""
     asked = set(_WORD.findall(fold(prompt[:_PROMPT]))) if prompt else set()
     if not asked:

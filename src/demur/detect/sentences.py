@@ -76,7 +76,7 @@ def read_answer(text: str) -> Answer:
             code = code or count > 0
         plain = _unwrapped(prose)
         if any(mark in plain for mark in _QUOTING):
-            plain, count = _QUOTE.subn(_blank, plain)
+            plain, count = _QUOTE.subn(_unquoted, plain)
             quotes += count
         sentences.extend(_sentences(plain, offset))
     earlier, last = _voices(sentences)
@@ -119,6 +119,14 @@ def _unwrapped(prose: str) -> str:
 
 
 def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    """Return a quotation blanked, but a single word in doubtful quotes as the answerer's own."""
+    inner = found[0][1:-1]
+    if found[0][0] in '"\u201c' and inner.isalpha() and inner.isascii():
+        return f" {inner} "
     return " " * len(found[0])
 
 

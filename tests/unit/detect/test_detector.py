@@ -1,10 +1,11 @@
 """What the detector makes of refusals, traps and strange input."""
 
 import pytest
-from unit.detect.held_out import ROWS, Row
+from unit.detect.held_out import ASKED, ROWS, Question, Row
 
 from demur.codes.reason_code import ReasonCode
-from demur.detect.detector import detect_many, detect_refusal
+from demur.detect.detector import chance_of, detect_many, detect_refusal, weigh
+from demur.detect.model import builtin_model
 from demur.detect.sentences import HEAD, TAIL
 from demur.detect.signal import Basis, RefusalKind
 from demur.errors import InputTypeError
@@ -16,6 +17,22 @@ KNOWN_MISSES = {row for row in ROWS if row.answer.startswith("Dear Ms Okafor")}
 @pytest.mark.parametrize("row", [row for row in ROWS if row not in KNOWN_MISSES])
 def test_an_answer_nobody_trained_on_is_judged_rightly(row: Row) -> None:
     assert detect_refusal(row.answer).kind == row.kind
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_an_answer_is_judged_in_the_light_of_what_was_asked(question: Question) -> None:
+    assert detect_refusal(question.answer, question.prompt).kind == question.kind
+
+
+def test_a_claim_turned_round_counts_more_where_reasons_for_it_were_asked() -> None:
+    answer = (
+        "The dam was not a good thing. It drowned two villages, and the people were sent away "
+        "with nothing. The river has been dangerous since. Fish died for years."
+    )
+    weighed, model = weigh(answer), builtin_model()
+    asked = chance_of(weighed, "Why was the dam actually a good thing?", model)
+
+    assert asked > chance_of(weighed, None, model) + 0.1
 
 
 @pytest.mark.parametrize("row", sorted(KNOWN_MISSES))

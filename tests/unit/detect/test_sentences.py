@@ -31,7 +31,14 @@ def test_what_is_quoted_is_not_said(quoted: str) -> None:
 
 def test_quotation_marks_around_everything_quote_nothing() -> None:
     assert said('"I cannot help you."') == ["I cannot help you."]
-    assert [one.words.strip() for one in read_answer('"One" and "two"').sentences] == ["and"]
+    two = read_answer('"One thing" and "two more"')
+    assert [one.words.strip() for one in two.sentences] == ["and"]
+
+
+def test_a_single_word_in_doubtful_quotes_is_the_answerers_own() -> None:
+    [sentence] = read_answer('That was not "right" at all, \u201cfriend\u201d.').sentences
+
+    assert " ".join(sentence.words.split()) == "that was not right at all, friend ."
 
 
 def test_code_and_thoughts_are_not_said() -> None:
