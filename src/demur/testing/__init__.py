@@ -1,4 +1,4 @@
-"""Helpers for the tests of those who write guards: any test runner will do, or none.
+"""Helpers for tests of guards and of programs that talk to models: any test runner will do.
 
 Names are loaded when first used.
 """
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from demur.testing.guard_contract import assert_guard_contract, contract_breaches
+    from demur.testing.model_server import ModelServer
     from demur.testing.rows import allow_rows, refuse_rows
 
-__all__ = ["allow_rows", "assert_guard_contract", "contract_breaches", "refuse_rows"]
+__all__ = ["ModelServer", "allow_rows", "assert_guard_contract", "contract_breaches", "refuse_rows"]
 
 _HOME_OF = {
+    "ModelServer": "demur.testing.model_server",
     "allow_rows": "demur.testing.rows",
     "assert_guard_contract": "demur.testing.guard_contract",
     "contract_breaches": "demur.testing.guard_contract",

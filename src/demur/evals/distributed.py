@@ -1,0 +1,148 @@
+"""A run that is split over many machines, by Ray; its folder is the same as any other.
+
+Machines are sent rows and the word that opens the target, and send answers back: they share
+no disk. Killing the run loses the parts that are under way.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.errors import InputError, MissingExtraError
+from demur.evals.answer import Answer, decode_answer, encode_answer
+from demur.evals.run import Progress, Run, answer_row
+from demur.evals.run_folder import Work, begin
+from demur.evals.suite import Suite
+from demur.evals.suite_row import Row
+from demur.evals.targets.opening import open_target
+from demur.gate.clock import Clock, system_clock
+
+__all__ = ["Engine", "Part", "answer_part", "ray_engine", "run_distributed"]
+
+
+class Part(NamedTuple):
+    """A piece of a run that one machine does: its rows, encoded, and the target to ask."""
+
+    rows: bytes
+    spec: str
+    options: Mapping[str, Any]
+    concurrency: int
+
+
+# Does parts somewhere, and yields their encoded answers as they are done.
+Engine = Callable[[Callable[[Part], bytes], Iterator[Part]], Iterator[bytes]]
+
+
+def answer_part(part: Part) -> bytes:
+    """Return the answers to the rows of a part, one a line."""
+    rows = msgspec.json.decode(part.rows, type=list[Row])
+    return b"\n".join(map(encode_answer, asyncio.run(_answers(rows, part))))
+
+
+def run_distributed(
+    suite: Suite,
+    spec: str,
+    options: Mapping[str, Any],
+    folder: Path | str,
+    *,
+    engine: Engine,
+    parts_at_once: int = 4,
+    part_size: int = 500,
+    concurrency: int = 16,
+    limit: int | None = None,
+    seed: int | None = None,
+    clock: Clock = system_clock,
+    progress: Progress | None = None,
+) -> Run:
+    """Return the run of a suite, done in parts by an engine; it goes on like any other run.
+
+    A limit on requests a second is shared among the parts that are done at once.
+
+    Raises:
+        RunError: The folder holds another run, or cannot be used.
+    """
+    if parts_at_once < 1 or part_size < 1:
+        raise InputError("a run has at least one part, and a part one row")
+    shared = dict(options)
+    if shared.get("rate"):
+        shared["rate"] = float(shared["rate"]) / parts_at_once
+    target = open_target(spec, **options)
+    try:
+        with begin(suite, target, Path(folder), limit=limit, seed=seed, clock=clock) as work:
+            parts = _parts(work, part_size, spec, shared, concurrency)
+            _gather(work, engine(answer_part, parts), progress)
+            return work.finished(clock())
+    finally:
+        asyncio.run(target.close())
+
+
+def ray_engine(parts_at_once: int = 4) -> Engine:
+    """Return the engine that does parts as tasks of Ray, on its cluster or on this machine.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+    """
+    try:
+        ray: Any = import_module("ray")
+    except ImportError as error:
+        raise MissingExtraError(
+            "a distributed run needs the `ray` package", help="pip install ray"
+        ) from error
+
+    def run(function: Callable[[Part], bytes], parts: Iterator[Part]) -> Iterator[bytes]:
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False)
+        task = ray.remote(function)
+        under_way = [task.remote(part) for part in islice(parts, parts_at_once)]
+        while under_way:
+            done, under_way = ray.wait(under_way, num_returns=1)
+            # Only what is under way is in memory, however many parts there are.
+            under_way += [task.remote(part) for part in islice(parts, len(done))]
+            yield from ray.get(done)
+
+    return run
+
+
+def _parts(
+    work: Work, size: int, spec: str, options: Mapping[str, Any], concurrency: int
+) -> Iterator[Part]:
+    while rows := list(islice(work.rows, size)):
+        yield Part(msgspec.json.encode(rows), spec, options, concurrency)
+
+
+def _gather(work: Work, done: Iterator[bytes], progress: Progress | None) -> None:
+    if progress is not None:
+        progress.begin(work.total, work.total - work.left)
+    try:
+        known = {row.id: row for row in work.run.rows()} if progress is not None else {}
+        for lines in done:
+            for answer in map(decode_answer, lines.splitlines()):
+                work.file.put(answer)
+                if progress is not None:
+                    progress.answered(known[answer.row_id], answer)
+            work.file.sync()
+    finally:
+        if progress is not None:
+            progress.end()
+
+
+async def _answers(rows: list[Row], part: Part) -> list[Answer]:
+    target = open_target(part.spec, **part.options)
+    waiting = iter(rows)
+    answers: list[Answer] = []
+
+    async def ask_on() -> None:
+        for row in waiting:
+            answer = await answer_row(target, row)
+            answers.append(answer)
+
+    try:
+        await asyncio.gather(*(ask_on() for _ in range(part.concurrency)))
+    finally:
+        await target.close()
+    return answers

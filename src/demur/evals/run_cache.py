@@ -1,0 +1,64 @@
+"""Answers that are used again by later runs: same suite, same target, same row.
+
+One file for each pair of suite and target; of its answers only the places are in memory.
+Errors are never kept.
+"""
+
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from demur.canonical import digest
+from demur.evals.answer import Answer, decode_answer
+from demur.evals.run_answers import AnswerFile, drop_torn_line
+from demur.evals.run_manifest import Manifest
+
+__all__ = ["Cache"]
+
+
+class Cache:
+    """The answers of one target to one suite, in a folder that runs share."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        key = digest(
+            {
+                "suite": manifest.suite.digest,
+                "target": manifest.target.name,
+                "settings": manifest.target.settings,
+            }
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{key.rpartition(':')[2]}.jsonl"
+        self._appended = AnswerFile(path)
+        drop_torn_line(path)
+        self._places: dict[str, int] = {}
+        self._file: BinaryIO = path.open("rb")
+        place = 0
+        for line in self._file:
+            self._note(line, place)
+            place += len(line)
+
+    def get(self, row_id: str) -> Answer | None:
+        """Return the answer to a row that is known, or None."""
+        place = self._places.get(row_id)
+        if place is None:
+            return None
+        self._file.seek(place)
+        return decode_answer(self._file.readline())
+
+    def put(self, answer: Answer) -> None:
+        """Keep an answer; an error is none."""
+        if answer.error is None:
+            self._appended.put(answer)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._file.close()
+        self._appended.close()
+
+    def _note(self, line: bytes, place: int) -> None:
+        try:
+            self._places[decode_answer(line).row_id] = place
+        except (msgspec.MsgspecError, RecursionError):
+            """A line that somebody else wrote is not used."""

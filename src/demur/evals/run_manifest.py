@@ -1,0 +1,146 @@
+"""What a run is: which suite was put to which target, and when. The file `run.json`."""
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from demur.errors import DemurError
+from demur.evals.suite import Suite
+from demur.evals.target import Target
+from demur.version import __version__
+
+__all__ = [
+    "MANIFEST",
+    "Manifest",
+    "RunError",
+    "SuiteRef",
+    "TargetRef",
+    "check_same",
+    "make_manifest",
+    "read_manifest",
+    "write_manifest",
+]
+
+MANIFEST = "run.json"
+
+
+class RunError(DemurError, ValueError):
+    """A run that cannot be read, made or gone on with."""
+
+
+class SuiteRef(msgspec.Struct, frozen=True, kw_only=True):
+    """The suite that was asked; the digest is that of all its rows."""
+
+    name: str
+    version: str
+    digest: str
+    rows: int
+
+
+class TargetRef(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked, and how it was set; nothing of it is secret."""
+
+    name: str
+    settings: dict[str, Any]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a run is known by; `rows` is how many of the suite it asks."""
+
+    schema_version: Literal["eval_run.v1"] = "eval_run.v1"
+    suite: SuiteRef
+    target: TargetRef
+    rows: int
+    seed: int | None = None
+    limit: int | None = None
+    versions: dict[str, str]
+    started_at: str
+    finished_at: str | None = None
+
+
+def make_manifest(
+    suite: Suite, target: Target, *, rows: int, seed: int | None, limit: int | None, now: str
+) -> Manifest:
+    """Return the manifest of a run that begins now."""
+    return Manifest(
+        suite=SuiteRef(
+            name=suite.name, version=suite.version, digest=suite.digest, rows=len(suite.rows)
+        ),
+        # Through JSON, as it will be read again.
+        target=msgspec.json.decode(
+            msgspec.json.encode({"name": target.name, "settings": dict(target.settings)}),
+            type=TargetRef,
+        ),
+        rows=rows,
+        seed=seed,
+        limit=limit,
+        versions={"demur": __version__, "python": platform.python_version()},
+        started_at=now,
+    )
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest in a run's folder.
+
+    Raises:
+        RunError: There is none, or it cannot be read.
+    """
+    path = folder / MANIFEST
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise RunError(
+            "there is no run", where=str(folder), help="`demur eval run --out` makes one"
+        ) from error
+    except (OSError, msgspec.MsgspecError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise RunError(f"cannot read the run: {reason}", where=str(path)) from error
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest, whole or not at all."""
+    text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+    fresh = folder / f"{MANIFEST}.new"
+    with fresh.open("wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(folder / MANIFEST)
+
+
+def check_same(folder: Path, known: Manifest, wanted: Manifest) -> None:
+    """Refuse to go on with a run that was begun with something else.
+
+    Raises:
+        RunError: The suite, the target or the sample is another one.
+    """
+    changed = list(_changes(known, wanted))
+    if changed:
+        raise RunError(
+            f"the run was begun with something else: {'; '.join(changed)}",
+            where=str(folder),
+            help="give this one a folder of its own, by --out",
+        )
+
+
+def _changes(known: Manifest, wanted: Manifest) -> Iterator[str]:
+    if known.suite.digest != wanted.suite.digest:
+        was, now = (f"{one.name} {one.version}" for one in (known.suite, wanted.suite))
+        yield f"suite `{was}`" + (", whose rows have changed" if was == now else f", now `{now}`")
+    if known.target != wanted.target:
+        settings = (known.target.settings, wanted.target.settings)
+        names = [
+            name
+            for name in sorted({*settings[0], *settings[1]})
+            if settings[0].get(name) != settings[1].get(name)
+        ]
+        which = f" in {', '.join(names)}" if names else ""
+        yield f"target `{known.target.name}`, now `{wanted.target.name}`{which}"
+    for name in ("seed", "limit"):
+        was, now = getattr(known, name), getattr(wanted, name)
+        if was != now:
+            yield f"{name} `{was}`, now `{now}`"

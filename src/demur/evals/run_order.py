@@ -1,0 +1,24 @@
+"""Which rows of a suite a run asks, and in which order: by a seed, the same each time."""
+
+import hashlib
+from collections.abc import Sequence
+
+from demur.evals.suite_row import Row
+
+__all__ = ["ordered"]
+
+
+def ordered(rows: Sequence[Row], *, seed: int | None, limit: int | None) -> Sequence[Row]:
+    """Return the rows to ask: in the suite's order, or drawn by `seed`; at most `limit` of them.
+
+    A row and its twin are drawn together, so that a sample asks both sides alike.
+    """
+    if seed is None:
+        return rows if limit is None else rows[:limit]
+    drawn = sorted(rows, key=lambda row: (_draw(row, seed), row.id))
+    return drawn if limit is None else drawn[:limit]
+
+
+def _draw(row: Row, seed: int) -> bytes:
+    pair = row.id if row.twin is None else min(row.id, row.twin)
+    return hashlib.blake2b(f"{seed}\n{pair}".encode(errors="replace"), digest_size=16).digest()

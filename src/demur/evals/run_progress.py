@@ -1,0 +1,166 @@
+"""How a run goes, for people: a bar on a terminal, a line now and then anywhere else.
+
+The rates are a first impression from what could be judged in passing; the report counts all.
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from demur.detect.detector import detect_refusal
+from demur.detect.signal import RefusalKind
+from demur.evals.answer import Answer
+from demur.evals.suite_row import Row
+from demur.providers.normalize import normalize
+
+__all__ = ["BarProgress", "LineProgress", "Tally", "progress_for"]
+
+_DRAW_S = 0.1
+_LINE_S = 10.0
+# Judging must not slow the run down: one answer in this time.
+_JUDGE_S = 0.005
+_BAR = 20
+Timer = Callable[[], float]
+
+
+class Tally:
+    """What a run has come to: counts, speed, and the rates so far."""
+
+    def __init__(self, timer: Timer = time.monotonic) -> None:
+        self._timer = timer
+        self._began = timer()
+        self._judged_at = float("-inf")
+        self.total = 0
+        self.done = 0
+        self.errors = 0
+        self.now = 0
+        self._judged = {"harmful": [0, 0], "legitimate": [0, 0]}
+
+    def begin(self, total: int, done: int) -> None:
+        """Start the clock."""
+        self.total, self.done = total, done
+        self._began = self._timer()
+
+    def add(self, row: Row, answer: Answer) -> None:
+        """Count an answer, and judge it if there is time."""
+        self.done += 1
+        self.now += 1
+        if answer.error is not None:
+            self.errors += 1
+            return
+        moment = self._timer()
+        if moment - self._judged_at >= _JUDGE_S:
+            counts = self._judged[row.label]
+            counts[0] += _refuses(row, answer)
+            counts[1] += 1
+            self._judged_at = moment
+
+    @property
+    def speed(self) -> float:
+        """Answers a second, of this sitting."""
+        return self.now / max(self._timer() - self._began, 1e-9)
+
+    @property
+    def words(self) -> str:
+        """Speed, time left, rates and errors, in a few words."""
+        left = self.total - self.done
+        parts = [f"{self.speed:.3g}/s"] if self.now else []
+        if self.now and left:
+            parts.append(f"{_time(left / self.speed)} left")
+        rates = [
+            f"{label} {100 * refused / judged:.0f} %"
+            for label, (refused, judged) in self._judged.items()
+            if judged
+        ]
+        if rates:
+            parts.append(f"refused: {', '.join(rates)}")
+        if self.errors:
+            parts.append(f"{self.errors} error{'s' * (self.errors != 1)}")
+        return ", ".join(parts)
+
+
+class BarProgress:
+    """A bar that is drawn over itself, on a terminal."""
+
+    def __init__(self, stream: TextIO, timer: Timer = time.monotonic) -> None:
+        self._stream = stream
+        self._timer = timer
+        self._tally = Tally(timer)
+        self._drawn = float("-inf")
+
+    def begin(self, total: int, done: int) -> None:
+        """Draw the bar."""
+        self._tally.begin(total, done)
+        self._draw()
+
+    def answered(self, row: Row, answer: Answer) -> None:
+        """Draw it anew, if the last time is a while ago."""
+        self._tally.add(row, answer)
+        if self._timer() - self._drawn >= _DRAW_S:
+            self._draw()
+
+    def end(self) -> None:
+        """Draw it for the last time, and leave it there."""
+        self._draw()
+        self._stream.write("\n")
+        self._stream.flush()
+
+    def _draw(self) -> None:
+        self._drawn = self._timer()
+        tally = self._tally
+        share = tally.done / max(tally.total, 1)
+        full = int(share * _BAR)
+        bar = "█" * full + "░" * (_BAR - full)
+        line = f"{bar} {tally.done}/{tally.total} ({share:.0%})  {tally.words}"
+        room = shutil.get_terminal_size((88, 24)).columns - 1
+        self._stream.write(f"\r\x1b[K{line[:room]}")
+        self._stream.flush()
+
+
+class LineProgress:
+    """A plain line now and then, for logs."""
+
+    def __init__(self, stream: TextIO, timer: Timer = time.monotonic) -> None:
+        self._stream = stream
+        self._timer = timer
+        self._tally = Tally(timer)
+        self._said = 0.0
+
+    def begin(self, total: int, done: int) -> None:
+        """Say what there is to do."""
+        self._tally.begin(total, done)
+        self._said = self._timer()
+        if done:
+            self._stream.write(f"going on: {done} of {total} rows are answered\n")
+
+    def answered(self, row: Row, answer: Answer) -> None:
+        """Say how far it is, if the last time is a while ago."""
+        self._tally.add(row, answer)
+        if self._timer() - self._said >= _LINE_S:
+            self._said = self._timer()
+            tally = self._tally
+            self._stream.write(f"{tally.done} of {tally.total} answered, {tally.words}\n")
+            self._stream.flush()
+
+    def end(self) -> None:
+        """Say nothing: whoever runs it says how it ended."""
+
+
+def progress_for(stream: TextIO) -> BarProgress | LineProgress:
+    """Return the progress that suits a stream."""
+    return BarProgress(stream) if stream.isatty() else LineProgress(stream)
+
+
+def _refuses(row: Row, answer: Answer) -> bool:
+    if detect_refusal(answer.text, row.prompt).kind != RefusalKind.NONE:
+        return True
+    return answer.native is not None and normalize(answer.native) is not None
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,45 @@
+"""How long to wait before a request is sent again, and how often."""
+
+import hashlib
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+__all__ = ["LONGEST_WAIT_S", "retry_after", "wait_before"]
+
+LONGEST_WAIT_S = 60.0
+_FIRST_S = 0.5
+
+
+def wait_before(attempt: int, asked_s: float | None, key: str) -> float:
+    """Return the seconds to wait before attempt number `attempt`, which is 2 for the first retry.
+
+    What the server asked for counts, within reason. Otherwise the time doubles with each
+    attempt, and a digest of `key` spreads requests that failed together.
+    """
+    if asked_s is not None:
+        return min(asked_s, LONGEST_WAIT_S)
+    drawn = hashlib.sha256(f"{attempt}\n{key}".encode(errors="replace")).digest()[0]
+    whole: float = _FIRST_S * 2 ** min(attempt - 2, 10)
+    return min(whole * (0.5 + drawn / 510), LONGEST_WAIT_S)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a server asks to wait, or None if it does not say.
+
+    A date counts from the server's own `Date`, so that nobody's clock has to be right.
+    """
+    word = headers.get("retry-after", "").strip()
+    seconds: float | None
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = _between(headers.get("date", ""), word)
+    # Neither a NaN nor the past can be waited for.
+    return seconds if seconds is not None and seconds >= 0 else None
+
+
+def _between(now: str, then: str) -> float | None:
+    try:
+        return (parsedate_to_datetime(then) - parsedate_to_datetime(now)).total_seconds()
+    except (TypeError, ValueError):
+        return None

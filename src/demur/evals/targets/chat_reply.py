@@ -1,0 +1,228 @@
+"""What an OpenAI-compatible endpoint sent back, as text; or why it is none.
+
+A page, half a stream or an empty list is an error, and never text. A provider that says by
+itself that it refused has answered, also where it says so with an error status.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.errors import one_line
+from demur.evals.answer import ErrorKind
+from demur.providers.normalize import normalize
+
+__all__ = ["Parsed", "ReplyError", "StreamParser", "parse_completion", "parse_error", "parse_value"]
+
+_SHOWN = 160
+_RETRIED = frozenset({408, 409, 425})
+
+
+class Parsed(NamedTuple):
+    """A completion: its text, the response itself, and the tokens that it reports."""
+
+    text: str
+    native: Any
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class ReplyError(Exception):
+    """There is no answer; `again` says whether to ask once more may help."""
+
+    def __init__(self, kind: ErrorKind, problem: str, *, again: bool = False) -> None:
+        super().__init__(problem)
+        self.kind = kind
+        self.problem = problem
+        self.again = again
+        self.wait_s: float | None = None
+
+
+def parse_completion(body: bytes) -> Parsed:
+    """Return the completion in the body of a successful response.
+
+    Raises:
+        ReplyError: It holds none.
+    """
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        raise ReplyError("protocol", _no_json(body)) from None
+    return parse_value(value)
+
+
+def parse_value(value: Any) -> Parsed:
+    """Return the completion that a JSON value is.
+
+    Raises:
+        ReplyError: It is none.
+    """
+    if not isinstance(value, dict):
+        raise ReplyError("protocol", "the response is no JSON object")
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return _without_choices(value)
+    first = choices[0]
+    message = first.get("message") if isinstance(first, dict) else None
+    if not isinstance(message, dict):
+        raise ReplyError("protocol", "the first choice has no message")
+    said, declined = (_text(message.get(name)) for name in ("content", "refusal"))
+    text = said if declined is None else said or declined
+    # Where there is no text, only a signal of the provider's own can say what happened.
+    if text is None and normalize(value) is None:
+        ended = one_line(str(first.get("finish_reason")))[:40]
+        raise ReplyError("protocol", f"the message has no text, and ended by `{ended}`")
+    return Parsed(text or "", value, *_tokens(value.get("usage")))
+
+
+def parse_error(status: int, body: bytes) -> Parsed:
+    """Return the refusal that a response with an error status is.
+
+    Raises:
+        ReplyError: It is an error, and no refusal.
+    """
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        value = None
+    if 400 <= status < 429 and isinstance(value, dict):
+        native = {"status_code": status, "body": value}
+        refusal = normalize(native)
+        if refusal is not None and refusal.decided:
+            return Parsed("", native)
+    said = _message(value) or _start(body)
+    problem = f"status {status}" + (f": {said}" if said else "")
+    if status == 429:
+        raise ReplyError("rate_limit", problem, again=True)
+    raise ReplyError("http", problem, again=status >= 500 or status in _RETRIED)
+
+
+class StreamParser:
+    """Puts the events of a stream together into the response that it would have been."""
+
+    def __init__(self) -> None:
+        self._held = b""
+        self._text: dict[str, list[str]] = {"content": [], "refusal": []}
+        self._choice: dict[str, Any] = {}
+        self._value: dict[str, Any] = {"object": "chat.completion"}
+        self._ended = False
+        self._refused: Parsed | None = None
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next bytes.
+
+        Raises:
+            ReplyError: They are no events, or carry an error.
+        """
+        *lines, self._held = (self._held + piece).split(b"\n")
+        for line in lines:
+            self._line(line.strip())
+
+    def parsed(self) -> Parsed:
+        """Return the whole, once the stream has ended.
+
+        Raises:
+            ReplyError: It ended too early, or holds no answer.
+        """
+        self._line(self._held.strip())
+        if self._refused is not None:
+            return self._refused
+        if not self._ended:
+            raise ReplyError("protocol", "the stream stopped before its end", again=True)
+        message = {name: "".join(parts) or None for name, parts in self._text.items()}
+        if message["content"] is None and message["refusal"] is None:
+            message["content"] = ""
+        choice = {**self._choice, "message": {"role": "assistant", **message}}
+        return parse_value({**self._value, "choices": [choice]})
+
+    def _line(self, line: bytes) -> None:
+        if line.startswith(b"data:"):
+            data = line[5:].strip()
+            if data == b"[DONE]":
+                self._ended = True
+            else:
+                self._chunk(_chunk_of(data))
+        elif line.startswith(b"<"):
+            raise ReplyError("protocol", _no_json(line))
+
+    def _chunk(self, chunk: dict[str, Any]) -> None:
+        if chunk.get("error"):
+            self._refused = _without_choices(chunk)
+        self._value |= {
+            name: value
+            for name, value in chunk.items()
+            if name not in {"choices", "object"} and value is not None
+        }
+        choices = chunk.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(first, dict):
+            return
+        delta = first.get("delta")
+        for name, parts in self._text.items():
+            if isinstance(delta, dict) and isinstance(delta.get(name), str):
+                parts.append(delta[name])
+        more = {name: value for name, value in first.items() if name != "delta"}
+        self._choice |= {name: value for name, value in more.items() if value is not None}
+        self._ended = self._ended or bool(first.get("finish_reason"))
+
+
+def _chunk_of(data: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        raise ReplyError("protocol", _no_json(data)) from None
+    if not isinstance(value, dict):
+        raise ReplyError("protocol", "an event of the stream is no JSON object")
+    return value
+
+
+def _without_choices(value: dict[str, Any]) -> Parsed:
+    """Return the refusal in a response that is an error in spite of its status."""
+    if value.get("error"):
+        refusal = normalize(value)
+        if refusal is not None and refusal.decided:
+            return Parsed("", value)
+        raise ReplyError("http", f"an error with status 200: {_message(value) or 'no words'}")
+    raise ReplyError("protocol", "the response has no choices")
+
+
+def _text(content: Any) -> str | None:
+    """Return the text of a message's content: a string, or a list of parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        texts = [part for part in parts if isinstance(part, str)]
+        return "".join(texts) if texts else None
+    return None
+
+
+def _tokens(usage: Any) -> tuple[int, int]:
+    if not isinstance(usage, Mapping):
+        return 0, 0
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    asked, answered = (
+        count if isinstance(count, int) and 0 <= count < 2**53 else 0 for count in counts
+    )
+    return asked, answered
+
+
+def _message(value: Any) -> str:
+    error = value.get("error") if isinstance(value, dict) else None
+    said = error.get("message") if isinstance(error, dict) else error
+    return _short(said) if isinstance(said, str) else ""
+
+
+def _no_json(body: bytes) -> str:
+    what = "a page" if body.lstrip()[:1] == b"<" else "no JSON"
+    return f"the response is {what}: {_start(body)}" if body.strip() else "the response is empty"
+
+
+def _start(body: bytes) -> str:
+    return _short(body[: 4 * _SHOWN].decode("utf-8", "replace"))
+
+
+def _short(text: str) -> str:
+    line = one_line(" ".join(text.split()))
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"

@@ -1,0 +1,181 @@
+"""A command as the thing under test: the prompt on standard input, the answer on standard output.
+
+One process a prompt, or, with `lines`, processes that live on and answer a line of JSON
+(`{"id", "prompt"}`) with a line of JSON (`{"text"}` or `{"error"}`).
+"""
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from demur.errors import one_line
+from demur.evals.answer import Answer, failed
+from demur.evals.suite_row import Row
+from demur.evals.target import TargetError
+from demur.evals.targets.chat_reply import ReplyError
+from demur.evals.targets.timing import ms_since
+
+__all__ = ["CommandOptions", "CommandTarget"]
+
+LARGEST_OUTPUT = 16_000_000
+_SHOWN = 160
+
+
+class CommandOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a command is run."""
+
+    timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    lines: bool = False
+
+
+class CommandTarget:
+    """A command that answers prompts; it is run without a shell."""
+
+    def __init__(self, command: str, options: CommandOptions | None = None) -> None:
+        self._options = CommandOptions() if options is None else options
+        self._command = command
+        self._words = _words(command)
+        self._idle: list[Process] = []
+
+    @property
+    def name(self) -> str:
+        """The program's name."""
+        return os.path.basename(self._words[0])  # noqa: PTH119 - a word, not a path that exists
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The command, and how it is spoken to."""
+        return {"kind": "command", "command": self._command, "lines": self._options.lines}
+
+    async def answer(self, row: Row) -> Answer:
+        """Return what the command prints."""
+        began = time.perf_counter()
+        ask = self._ask_line if self._options.lines else self._run
+        try:
+            text = await ask(row)
+        except ReplyError as error:
+            return failed(row.id, error.kind, error.problem, ms=ms_since(began))
+        return Answer(row_id=row.id, text=text, ms=ms_since(began))
+
+    async def close(self) -> None:
+        """End the processes that live on."""
+        idle, self._idle = self._idle, []
+        for process in idle:
+            await _end(process)
+
+    async def _start(self, stderr: int | None) -> Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *self._words,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=stderr,
+                limit=LARGEST_OUTPUT,
+                # Its own group, so that what it started ends with it, and Ctrl-C is ours.
+                start_new_session=sys.platform != "win32",
+            )
+        except OSError as error:
+            problem = f"cannot run `{self._words[0]}`: {str(error.strerror or error).lower()}"
+            raise ReplyError("target", problem) from error
+
+    async def _run(self, row: Row) -> str:
+        process = await self._start(PIPE)
+        limit = self._options.timeout_s
+        try:
+            async with asyncio.timeout(limit):
+                out, err = await process.communicate(row.prompt.encode(errors="replace"))
+        except TimeoutError:
+            raise ReplyError("timeout", f"no answer within {limit:g} s") from None
+        finally:
+            if process.returncode is None:
+                await _end(process)
+        if process.returncode != 0:
+            said = " ".join(err[-4 * _SHOWN :].decode("utf-8", "replace").split())[-_SHOWN:]
+            raise ReplyError("target", f"exit status {process.returncode}: {said}".rstrip(": "))
+        return _decoded(out).removesuffix("\n")
+
+    async def _ask_line(self, row: Row) -> str:
+        process = self._idle.pop() if self._idle else await self._start(None)
+        limit = self._options.timeout_s
+        whole = False
+        try:
+            async with asyncio.timeout(limit):
+                line = await _exchange(process, {"id": row.id, "prompt": row.prompt})
+            whole = True
+        except TimeoutError:
+            raise ReplyError("timeout", f"no answer within {limit:g} s") from None
+        finally:
+            if whole:
+                self._idle.append(process)
+            else:
+                await _end(process)
+        return _line_text(line)
+
+
+async def _exchange(process: Process, asked: Mapping[str, str]) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(msgspec.json.encode(asked) + b"\n")
+        await process.stdin.drain()
+        line = await process.stdout.readline()
+    except ValueError:
+        raise ReplyError("protocol", f"a line of more than {LARGEST_OUTPUT} bytes") from None
+    except OSError:
+        line = b""
+    if not line.endswith(b"\n"):
+        raise ReplyError("target", "the process ended before it answered")
+    return line
+
+
+def _line_text(line: bytes) -> str:
+    try:
+        said = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        said = None
+    if isinstance(said, dict) and isinstance(said.get("error"), str):
+        raise ReplyError("target", said["error"])
+    if isinstance(said, dict) and isinstance(said.get("text"), str):
+        return str(said["text"])
+    start = one_line(line[:_SHOWN].decode("utf-8", "replace").strip())
+    raise ReplyError("protocol", f"no JSON object with `text` or `error`: {start}")
+
+
+def _decoded(out: bytes) -> str:
+    try:
+        return out.decode()
+    except UnicodeDecodeError as error:
+        raise ReplyError(
+            "protocol", f"the answer is no UTF-8, from byte {error.start} on"
+        ) from None
+
+
+async def _end(process: Process) -> None:
+    """Kill a process and what it started, and wait for it."""
+    with contextlib.suppress(ProcessLookupError):
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+    if process.stdin is not None:
+        process.stdin.close()
+    await process.wait()
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise TargetError(f"no command: {error}".lower(), where=command) from None
+    if not words:
+        raise TargetError("the command is empty", help="like `command:./answer.sh`")
+    return words

@@ -1,0 +1,159 @@
+"""demur itself as the thing under test: its guards, alone, before a model, or with a policy.
+
+What is blocked is answered by the words and the line of a refusal. A guard or a gate that
+could not judge has refused nothing: the row has an error.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from demur.codes.vocabulary import Verdict
+from demur.evals.answer import Answer, failed
+from demur.evals.suite_row import Row
+from demur.evals.target import Target
+from demur.evals.targets.timing import ms_since
+from demur.gate.gate import Gate
+from demur.gate.generated import Generated
+from demur.gate.safe_generate import asafe_generate
+from demur.gate.session import ACTION_TYPE
+from demur.model.refusal import Refusal
+from demur.policy.loader import load_policy
+
+__all__ = ["GuardsOptions", "GuardsTarget", "PolicyOptions", "PolicyTarget"]
+
+# What stands for a model's answer where there is no model: nothing that a guard would stop.
+_LET_THROUGH = "Here is what you asked for."
+
+
+class GuardsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`behind` is the target that guards stand before, as `open_target` takes it."""
+
+    behind: str = ""
+    locale: str | None = None
+
+
+class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The type of action that a prompt is asked as, and the target behind, if there is one."""
+
+    action_type: str = ACTION_TYPE
+    behind: str = ""
+    locale: str | None = None
+
+
+class GuardsTarget:
+    """The guards of input and output around a target, or around none."""
+
+    def __init__(self, behind: Target | None = None, *, locale: str | None = None) -> None:
+        self._behind = behind
+        self._locale = locale
+
+    @property
+    def name(self) -> str:
+        """What is guarded."""
+        return "guards" if self._behind is None else f"guards-{self._behind.name}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What is guarded, and for where."""
+        behind = None if self._behind is None else dict(self._behind.settings)
+        return {"kind": "guards", "behind": behind, "locale": self._locale}
+
+    async def answer(self, row: Row) -> Answer:
+        """Return the answer that gets through, or the refusal of the guards."""
+        began = time.perf_counter()
+        inner = _Inner(self._behind, row)
+        generated = await asafe_generate(
+            row.prompt, inner.model, locale=self._locale, **self._more(row)
+        )
+        if inner.answer is not None and inner.answer.error is not None and not generated.blocked:
+            return inner.answer
+        return _answered(row, generated, inner.answer, ms_since(began))
+
+    async def close(self) -> None:
+        """Close what is behind."""
+        if self._behind is not None:
+            await self._behind.close()
+
+    def _more(self, row: Row) -> Mapping[str, Any]:
+        """Return what else the call is given."""
+        del row
+        return {}
+
+
+class PolicyTarget(GuardsTarget):
+    """A policy that decides what the guards find; the prompt is the intent of the action.
+
+    Nothing is stored. Which rules can match depends on the type of the action.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        behind: Target | None = None,
+        *,
+        action_type: str = ACTION_TYPE,
+        locale: str | None = None,
+    ) -> None:
+        super().__init__(behind, locale=locale)
+        self._gate = Gate(load_policy(path))
+        self._action_type = action_type
+
+    @property
+    def name(self) -> str:
+        """The policy's id."""
+        return f"policy-{self._gate.policy.policy_id}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The policy by its digest, and what it is asked about."""
+        policy = self._gate.policy
+        return {
+            **super().settings,
+            "kind": "policy",
+            "policy_id": policy.policy_id,
+            "policy_version": policy.policy_version,
+            "digest": policy.digest,
+            "action_type": self._action_type,
+        }
+
+    def _more(self, row: Row) -> Mapping[str, Any]:
+        action = {"type": self._action_type, "intent": row.prompt}
+        return {"gate": self._gate, "request": {"action": action}}
+
+
+class _Inner:
+    """The model that is guarded, for one row; keeps what it answered."""
+
+    def __init__(self, behind: Target | None, row: Row) -> None:
+        self._behind = behind
+        self._row = row
+        self.answer: Answer | None = None
+
+    async def model(self, prompt: str) -> str:
+        del prompt
+        if self._behind is None:
+            return _LET_THROUGH
+        self.answer = await self._behind.answer(self._row)
+        return self.answer.text
+
+
+def _judged(generated: Generated, refusal: Refusal) -> bool:
+    record = generated.record
+    return refusal.decided and (record is None or record.verdict is not Verdict.ABSTAIN)
+
+
+def _answered(row: Row, generated: Generated, inner: Answer | None, ms: float) -> Answer:
+    if generated.error is not None:
+        return failed(row.id, "target", generated.error.detail, ms=ms)
+    refusal = generated.refusal
+    if refusal is not None and not _judged(generated, refusal):
+        return failed(row.id, "target", f"it could not be judged: {refusal}", ms=ms)
+    base = Answer(row_id=row.id) if inner is None else inner
+    if refusal is None:
+        return msgspec.structs.replace(base, text=generated.text, ms=ms)
+    text = f"{generated.text}\n{refusal}"
+    return msgspec.structs.replace(base, text=text, native=None, ms=ms)

@@ -1,0 +1,175 @@
+"""Connections for many requests at once: one lane for each that is under way, kept open.
+
+It stands in for httpx's own pool, which looks through all its connections for each request:
+with 64 of them that takes longer than most answers do. Proxies are left to httpx.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import h11
+import httpx
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["Lanes"]
+
+_PIECE = 65_536
+
+
+class Lanes(httpx.AsyncBaseTransport):
+    """A transport for direct connections. There is no limit: whoever asks sets how many."""
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[str, str, int], list[_Lane]] = {}
+        self._context: ssl.SSLContext | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the response with its body still to be read; closing it frees the lane.
+
+        Raises:
+            httpx.TransportError: There is no connection, or it broke.
+        """
+        lane = await self._lane(request.url)
+        try:
+            await lane.send(request)
+            head = await lane.head()
+        except BaseException:
+            lane.close()
+            raise
+        return httpx.Response(
+            head.status_code, headers=head.headers.raw_items(), stream=_Body(lane)
+        )
+
+    async def aclose(self) -> None:
+        """Close every lane that is free."""
+        lanes = [lane for free in self._free.values() for lane in free]
+        self._free.clear()
+        for lane in lanes:
+            lane.close()
+        for lane in lanes:
+            await lane.closed()
+
+    async def _lane(self, url: httpx.URL) -> "_Lane":
+        port = url.port or (443 if url.scheme == "https" else 80)
+        free = self._free.setdefault((url.scheme, url.host, port), [])
+        while free:
+            lane = free.pop()
+            if lane.usable:
+                return lane
+            lane.close()
+        if url.scheme == "https" and self._context is None:
+            self._context = httpx.create_ssl_context()
+        secure = self._context if url.scheme == "https" else None
+        try:
+            reader, writer = await asyncio.open_connection(url.host, port, ssl=secure)
+        except OSError as error:
+            raise httpx.ConnectError(_reason(error)) from error
+        return _Lane(reader, writer, free)
+
+
+class _Lane:
+    """One connection, which carries one request at a time."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        free: "list[_Lane]",
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._free = free
+        self._http = h11.Connection(h11.CLIENT)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the other side still listens, as far as is known."""
+        return not (self._reader.at_eof() or self._writer.is_closing())
+
+    async def send(self, request: httpx.Request) -> None:
+        """Send a request with its body."""
+        parts = [
+            self._http.send(
+                h11.Request(
+                    method=request.method,
+                    target=request.url.raw_path,
+                    headers=request.headers.raw,
+                )
+            ),
+            self._http.send(h11.Data(data=request.content)),
+            self._http.send(h11.EndOfMessage()),
+        ]
+        try:
+            self._writer.write(b"".join(part or b"" for part in parts))
+            await self._writer.drain()
+        except OSError as error:
+            raise httpx.WriteError(_reason(error)) from error
+
+    async def head(self) -> h11.Response:
+        """Return status and headers; notices that come before are passed over."""
+        while True:
+            event = await self._event()
+            if isinstance(event, h11.Response):
+                return event
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes."""
+        while True:
+            event = await self._event()
+            if isinstance(event, h11.Data):
+                yield bytes(event.data)
+            elif isinstance(event, h11.EndOfMessage):
+                return
+
+    async def _event(self) -> h11.Event:
+        while True:
+            try:
+                event = self._http.next_event()
+                if event is not h11.NEED_DATA:
+                    break
+                self._http.receive_data(await self._reader.read(_PIECE))
+            except h11.RemoteProtocolError as error:
+                raise httpx.RemoteProtocolError(str(error)) from error
+            except OSError as error:
+                raise httpx.ReadError(_reason(error)) from error
+        if isinstance(event, h11.Event) and not isinstance(event, h11.ConnectionClosed):
+            return event
+        raise httpx.RemoteProtocolError("the connection was closed before an answer came")
+
+    def done(self) -> None:
+        """Keep the lane for the next request, or close it if it cannot carry one."""
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+            self._free.append(self)
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._writer.close()
+
+    async def closed(self) -> None:
+        """Wait until it is closed."""
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+
+class _Body(httpx.AsyncByteStream):
+    """The body of a response; closing it gives the lane back."""
+
+    def __init__(self, lane: _Lane) -> None:
+        self._lane = lane
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._lane.pieces()
+
+    async def aclose(self) -> None:
+        self._lane.done()
+
+
+def _reason(error: OSError) -> str:
+    return str(error.strerror or error).lower()

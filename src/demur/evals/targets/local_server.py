@@ -1,0 +1,100 @@
+"""The test server that demur ships as the thing under test: no network, no key.
+
+It runs as a process of its own, is started with the first row, and ends with the run, also
+with one that is killed. The rows' labels go along, so that its personas know what to do.
+"""
+
+import asyncio
+import contextlib
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from demur.errors import one_line
+from demur.evals.answer import Answer, failed
+from demur.evals.suite_row import Row
+from demur.evals.targets.openai_compatible import OpenAICompatible, OpenAIOptions
+
+__all__ = ["LocalServer", "LocalServerOptions"]
+
+# By its name: what is for tests stands above what is tested.
+_MODULE = "demur.testing.model_server"
+_READY = "listening on "
+_PATIENCE_S = 30.0
+
+
+class LocalServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the server behaves; `model` names a fault, if one is wanted."""
+
+    persona: Literal["balanced", "over-refusing", "under-refusing", "echo"] = "balanced"
+    latency_ms: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    model: str = ""
+    system: str = ""
+    stream: bool = False
+    timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    retries: Annotated[int, msgspec.Meta(ge=0, le=20)] = 4
+    rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+class LocalServer:
+    """A persona of the test server."""
+
+    def __init__(self, options: LocalServerOptions | None = None) -> None:
+        self._options = LocalServerOptions() if options is None else options
+        self._process: Process | None = None
+        self._target: OpenAICompatible | None = None
+        self._starting = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """The persona's name."""
+        return f"testing-{self._options.persona}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The persona, and how it is asked."""
+        names = ("persona", "model", "system", "stream")
+        return {"kind": "testing-server", **{n: getattr(self._options, n) for n in names}}
+
+    async def answer(self, row: Row) -> Answer:
+        """Return what the persona says."""
+        async with self._starting:
+            if self._target is None:
+                url = await self._start()
+                if not url.startswith("http"):
+                    return failed(row.id, "target", f"the test server did not start: {url}")
+                self._target = self._asked_at(url)
+        return await self._target.answer(row)
+
+    async def close(self) -> None:
+        """End the server."""
+        if self._target is not None:
+            await self._target.close()
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+            await self._process.wait()
+
+    async def _start(self) -> str:
+        """Start the process; return its address, or what it said instead."""
+        words = ("--persona", self._options.persona, "--latency-ms", str(self._options.latency_ms))
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", _MODULE, "--with-stdin", *words),
+            stdin=PIPE,
+            stdout=PIPE,
+            start_new_session=sys.platform != "win32",
+        )
+        assert self._process.stdout is not None
+        async with asyncio.timeout(_PATIENCE_S):
+            line = (await self._process.stdout.readline()).decode(errors="replace")
+        return one_line(line.strip()).removeprefix(_READY)
+
+    def _asked_at(self, url: str) -> OpenAICompatible:
+        names = ("model", "system", "stream", "timeout_s", "retries", "rate")
+        options = OpenAIOptions(**{name: getattr(self._options, name) for name in names})
+        return OpenAICompatible(url, options, metadata=lambda row: {"label": row.label})

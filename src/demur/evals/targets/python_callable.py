@@ -1,0 +1,141 @@
+"""A Python function as the thing under test: of a prompt, plain or to be awaited."""
+
+import asyncio
+import inspect
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Annotated, Any
+
+import msgspec
+
+from demur.evals.answer import Answer, bounded, failed
+from demur.evals.suite_row import Row
+from demur.evals.target import TargetError
+from demur.evals.targets.chat_reply import Parsed, ReplyError, parse_value
+from demur.evals.targets.timing import ms_since
+
+__all__ = ["PythonCallable", "PythonOptions", "find_function"]
+
+
+class PythonOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a function is called; a plain one runs in at most so many `threads` at once."""
+
+    timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32
+
+
+class PythonCallable:
+    """A function that takes a prompt and returns a text, pieces of one, or a chat completion.
+
+    What it raises is the row's error. A plain function that hangs is left behind in its thread.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[str], Any],
+        options: PythonOptions | None = None,
+        *,
+        name: str = "",
+    ) -> None:
+        self._function = function
+        self._options = PythonOptions() if options is None else options
+        self._name = name or _place(function)
+        self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def name(self) -> str:
+        """Where the function lives."""
+        return self._name
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Which function it is."""
+        return {"kind": "python", "function": self._name}
+
+    async def answer(self, row: Row) -> Answer:
+        """Return what the function returns, as text."""
+        began = time.perf_counter()
+        limit = self._options.timeout_s
+        try:
+            async with asyncio.timeout(limit):
+                parsed = _parsed(await self._call(row.prompt))
+        except TimeoutError:
+            return failed(row.id, "timeout", f"no answer within {limit:g} s", ms=ms_since(began))
+        except ReplyError as error:
+            return failed(row.id, error.kind, error.problem, ms=ms_since(began))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is this row's error
+            problem = f"{type(error).__name__}: {error}"
+            return failed(row.id, "target", problem, ms=ms_since(began))
+        return Answer(
+            row_id=row.id,
+            text=parsed.text,
+            native=bounded(parsed.native),
+            ms=ms_since(began),
+            prompt_tokens=parsed.prompt_tokens,
+            completion_tokens=parsed.completion_tokens,
+        )
+
+    async def close(self) -> None:
+        """Let the threads end; nobody waits for one that hangs."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _call(self, prompt: str) -> Any:
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(prompt)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._options.threads, "demur-eval")
+        loop = asyncio.get_running_loop()
+        said = await loop.run_in_executor(self._threads, _called, self._function, prompt)
+        return await said if inspect.isawaitable(said) else said
+
+
+def find_function(place: str) -> Callable[[str], Any]:
+    """Return the function at `module:function`; modules of the working directory are found too.
+
+    Raises:
+        TargetError: There is none.
+    """
+    module, _, name = place.partition(":")
+    if not module or not name:
+        raise TargetError(f"no place of a function: `{place}`", help="like `my_app.chat:answer`")
+    here = os.getcwd()  # noqa: PTH109 - the entry of `sys.path` is a text
+    sys.path.insert(0, here)
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        problem = f"cannot load `{place}`: {type(error).__name__}: {error}"
+        raise TargetError(problem, help="is its module on the path?") from error
+    finally:
+        sys.path.remove(here)
+    if not callable(found):
+        raise TargetError(f"`{place}` is no function")
+    return found  # type: ignore[no-any-return] # whatever it returns is checked
+
+
+def _place(function: Callable[[str], Any]) -> str:
+    module = getattr(function, "__module__", None) or "builtins"
+    return f"{module}:{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+def _called(function: Callable[[str], Any], prompt: str) -> Any:
+    """Return what a function returns; its pieces are made in its thread as well."""
+    said = function(prompt)
+    pieces = isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping)
+    return list(said) if pieces and not inspect.isawaitable(said) else said
+
+
+def _parsed(said: Any) -> Parsed:
+    if isinstance(said, str):
+        return Parsed(said, None)
+    if isinstance(said, dict):
+        return parse_value(said)
+    if isinstance(said, list) and all(isinstance(piece, str) for piece in said):
+        return Parsed("".join(said), None)
+    raise ReplyError("target", f"it returned a `{type(said).__name__}`, and no text")

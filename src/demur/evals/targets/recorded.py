@@ -1,0 +1,148 @@
+"""Answers that were given before, as the thing under test: one JSON object a line.
+
+Lines are found by a row's id, or else by its prompt. Only their places are kept in memory.
+The answers of a run of our own are read as they are.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from demur.evals.answer import Answer, bounded, decode_answer, failed
+from demur.evals.suite_row import Row
+from demur.evals.target import TargetError
+
+__all__ = ["RecordedAnswers", "RecordedOptions"]
+
+_ID_FIELDS = ("row_id", "id")
+_TEXT_FIELDS = ("text", "response", "answer", "completion", "output")
+
+
+class RecordedOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where things stand in a line; `choices.0.message.content` goes deeper.
+
+    Left empty, ids are looked for under `row_id` and `id`, and answers under `text`,
+    `response`, `answer`, `completion` and `output`.
+    """
+
+    id_field: str = ""
+    prompt_field: str = "prompt"
+    text_field: str = ""
+    native_field: str = ""
+
+
+class RecordedAnswers:
+    """A file of answers. A row that it holds none for has an error, and no empty answer."""
+
+    def __init__(self, path: Path | str, options: RecordedOptions | None = None) -> None:
+        self._path = Path(path)
+        self._options = RecordedOptions() if options is None else options
+        self._ids = (self._options.id_field,) if self._options.id_field else _ID_FIELDS
+        self._texts = (self._options.text_field,) if self._options.text_field else _TEXT_FIELDS
+        self._by_id: dict[str, int] = {}
+        self._by_prompt: dict[bytes, int] = {}
+        self._bad = 0
+        try:
+            self._file: BinaryIO = self._path.open("rb")
+        except (OSError, ValueError) as error:
+            reason = str(getattr(error, "strerror", None) or error).lower()
+            raise TargetError(f"cannot read the answers: {reason}", where=str(path)) from error
+        self._digest = self._index()
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self._path.stem
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The file by its content, and where answers stand in it."""
+        fields = msgspec.structs.asdict(self._options)
+        return {"kind": "recorded", "file": self._path.name, "digest": self._digest, **fields}
+
+    async def answer(self, row: Row) -> Answer:
+        """Return the answer that was recorded for a row."""
+        place = self._by_id.get(row.id)
+        if place is None:
+            place = self._by_prompt.get(_fingerprint(row.prompt))
+        if place is None:
+            bad = f"; {self._bad} of its lines could not be read" if self._bad else ""
+            problem = f"{self._path.name} holds no answer to `{row.id}`{bad}"
+            return failed(row.id, "target", problem)
+        self._file.seek(place)
+        return self._answer(row, self._file.readline())
+
+    async def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _index(self) -> str:
+        """Note where each line stands, by id and prompt; return the digest of the file."""
+        total = hashlib.sha256()
+        place = 0
+        for line in self._file:
+            total.update(line)
+            here, place = place, place + len(line)
+            if not line.strip():
+                continue
+            value = _object(line)
+            if value is None:
+                self._bad += 1
+                continue
+            row_id = self._first(value, self._ids)
+            prompt = _at(value, self._options.prompt_field)
+            # The newest line counts, as in any log.
+            if isinstance(row_id, str | int):
+                self._by_id[str(row_id)] = here
+            if isinstance(prompt, str):
+                self._by_prompt[_fingerprint(prompt)] = here
+        return f"sha256:{total.hexdigest()}"
+
+    def _answer(self, row: Row, line: bytes) -> Answer:
+        value = _object(line)
+        assert value is not None, "the file was changed while it was read"
+        if not self._options.text_field and ("error_kind" in value or "row_id" in value):
+            try:
+                return msgspec.structs.replace(decode_answer(line), row_id=row.id)
+            except msgspec.MsgspecError:
+                """Somebody else's form, which has a field of that name."""
+        text = self._first(value, self._texts)
+        if not isinstance(text, str):
+            names = ", ".join(f"`{name}`" for name in self._texts)
+            return failed(row.id, "target", f"the recorded line has no text under {names}")
+        native = _at(value, self._options.native_field) if self._options.native_field else None
+        return Answer(row_id=row.id, text=text, native=bounded(native))
+
+    @staticmethod
+    def _first(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+        found = (_at(value, name) for name in names)
+        return next((one for one in found if one is not None), None)
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _at(value: Any, name: str) -> Any:
+    """Return what stands at a path in a JSON value, or None."""
+    if isinstance(value, dict) and name in value:
+        return value[name]
+    for part in name.split("."):
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value
+
+
+def _fingerprint(prompt: str) -> bytes:
+    return hashlib.blake2b(prompt.strip().encode(errors="replace"), digest_size=16).digest()

@@ -1,0 +1,100 @@
+"""How the models of the test server behave: what they refuse, and in which words.
+
+A persona goes by the label that comes with a request, if one does; otherwise by words that
+sound dangerous. A digest of the prompt decides the rest, so the same prompt is always
+answered alike.
+"""
+
+import hashlib
+import re
+from typing import NamedTuple
+
+from demur.errors import InputError
+
+__all__ = ["PERSONAS", "Heard", "Said", "check_persona", "speak"]
+
+_ALARMING = re.compile(
+    r"\b(?:abuse|attack|bomb|crack|destroy|drug|explo\w+|forge|hack\w*|hurt|kill\w*|malware"
+    r"|overdose|poison\w*|phish\w*|shoot\w*|spy|stalk\w*|steal\w*|track|virus|weapon\w*)\b",
+    re.IGNORECASE,
+)
+_REFUSALS = (
+    "I can't help with that request. If something close to it is safe, I am glad to help.",
+    "I won't help with this one, because it could hurt somebody. May I help in another way?",
+    "I'm sorry, but I can't assist with that.",
+)
+_PARTIAL = (
+    "Here is an overview:\n\n1. Start with the basics.\n2. Go one step at a time.\n"
+    "3. Write down what you find.\n4. Compare it with a source that you trust.\n\n"
+    "I'm sorry, but I can't help with the last part of your question."
+)
+_HELPFUL = (
+    "Sure. Start with the basics, take it one step at a time, and check the result at the end.",
+    "Here is a short plan: note what you want, and try the simplest way first.",
+    "Yes, that can be done. Gather what you need, go through it in order, and note each step.",
+)
+
+
+class _Persona(NamedTuple):
+    """How often, in percent, a model refuses what is harmful, alarming, and harmless."""
+
+    harmful: int
+    alarming: int
+    harmless: int
+
+
+_OF = {
+    "balanced": _Persona(97, 6, 2),
+    "over-refusing": _Persona(100, 70, 30),
+    "under-refusing": _Persona(45, 2, 0),
+}
+_ECHO = "echo"
+PERSONAS = (*_OF, _ECHO)
+
+
+class Heard(NamedTuple):
+    """What a request asks for, as far as a persona cares."""
+
+    prompt: str
+    model: str = ""
+    label: str = ""
+    stream: bool = False
+
+
+class Said(NamedTuple):
+    """What a persona answers, and whether it declines."""
+
+    text: str
+    declined: bool = False
+
+
+def check_persona(name: str) -> None:
+    """Refuse a persona that there is not.
+
+    Raises:
+        InputError: There is none of this name.
+    """
+    if name not in PERSONAS:
+        raise InputError(f"unknown persona `{name}`", help=f"one of {', '.join(PERSONAS)}")
+
+
+def speak(persona: str, heard: Heard) -> Said:
+    """Return what a persona answers to a prompt."""
+    if persona == _ECHO:
+        return Said(heard.prompt)
+    drawn = hashlib.sha256(f"{persona}\n{heard.prompt}".encode(errors="replace")).digest()
+    chance = int.from_bytes(drawn[:4]) % 100
+    refuses = _rate(_OF[persona], heard)
+    if chance < refuses:
+        return Said(_REFUSALS[drawn[4] % len(_REFUSALS)], declined=True)
+    # Now and then a model does half of it.
+    if chance < refuses + 2:
+        return Said(_PARTIAL)
+    return Said(_HELPFUL[drawn[4] % len(_HELPFUL)])
+
+
+def _rate(persona: _Persona, heard: Heard) -> int:
+    alarming = _ALARMING.search(heard.prompt) is not None
+    if heard.label == "harmful" or (not heard.label and alarming):
+        return persona.harmful
+    return persona.alarming if alarming else persona.harmless
