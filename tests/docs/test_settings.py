@@ -8,9 +8,11 @@ import pytest
 
 from demur.gate.config import Config, load_config
 from demur.memory.settings import MemorySettings
+from demur.service.settings import ServiceSettings
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/settings.md").read_text(encoding="utf-8")
-FILE, MEMORY = PAGE.split("### `[memory]`")
+FILE, REST = PAGE.split("### `[memory]`")
+MEMORY, SERVICE = REST.split("### `[service]`")
 
 
 def rows(text: str) -> dict[str, str]:
@@ -22,6 +24,12 @@ def rows(text: str) -> dict[str, str]:
 def test_every_setting_is_on_the_page_and_no_other() -> None:
     assert tuple(rows(FILE)) == Config.__struct_fields__
     assert tuple(rows(MEMORY)) == MemorySettings.__struct_fields__
+    assert tuple(rows(SERVICE)) == ServiceSettings.__struct_fields__
+
+
+@pytest.mark.parametrize("name", ServiceSettings.__struct_fields__)
+def test_every_default_of_the_service_is_true(name: str) -> None:
+    assert rows(SERVICE)[name] == f"`{json.dumps(getattr(ServiceSettings(), name))}`"
 
 
 @pytest.mark.parametrize("name", MemorySettings.__struct_fields__)

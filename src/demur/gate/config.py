@@ -42,7 +42,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `store` is a path or a URL (`sqlite:///...`, `postgresql://...`); empty means that
     decisions are not stored. `durability` is `full` (survives a power loss) or `normal`
-    (survives a crash of the process).
+    (survives a crash of the process). `service` is for whoever serves the gate over HTTP.
     """
 
     policy: str = "policy.yaml"
@@ -58,6 +58,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     attempts: Annotated[int, msgspec.Meta(ge=1)] = MOST_ATTEMPTS
     spool: str | None = None
     memory: MemorySettings | None = MemorySettings()
+    service: dict[str, Any] = {}
 
 
 def find_config(environment: Mapping[str, str] | None = None) -> Path | None:

@@ -1,0 +1,62 @@
+"""`demur keys create`: make a key of the service. It is shown once; only its digest is kept."""
+
+import argparse
+import json
+
+from demur.cli.keys_list import describe
+from demur.cli.moments import period
+from demur.cli.terminal import Paint
+from demur.cli.workspace import add_config, make_private, settings
+from demur.errors import InputError
+from demur.gate.config import CONFIG_NAME, open_configured_store
+from demur.service.access import Role, make_key
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 made, 1 an error, 2 usage"
+    whose = parser.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--tenant", metavar="TENANT", help="whose decisions the key is for")
+    whose.add_argument("--all-tenants", action="store_true", help="a key for every tenant")
+    parser.add_argument(
+        "--role",
+        action="append",
+        required=True,
+        choices=[str(role) for role in Role],
+        metavar="ROLE",
+        help="what it is for: decide, read, label, or admin, which includes the others",
+    )
+    parser.add_argument("--expires", metavar="PERIOD", help="how long it works, like 90d")
+    parser.add_argument("--note", default="", metavar="TEXT", help="what to remember it by")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make a key and print it."""
+    if args.tenant == "":
+        raise InputError("a tenant has a name", help="--all-tenants makes a key for every one")
+    config = settings(args)
+    lifetime = None if args.expires is None else period(args.expires)
+    made = make_key(args.tenant or "", args.role, note=args.note, lifetime=lifetime)
+    make_private(config)
+    store = open_configured_store(config)
+    if store is None:
+        raise InputError(
+            "the settings name no store to keep keys in",
+            help=f'set `store = "demur.db"` in {CONFIG_NAME}',
+        )
+    with store:
+        store.add_key(made.key)
+    if args.json:
+        print(json.dumps({"token": made.token, **describe(made.key)}))
+        return 0
+    paint = Paint()
+    whose = f"tenant {made.key.tenant}" if made.key.tenant else "all tenants"
+    until = made.key.expires_at or "it is revoked"
+    print(paint(made.token, "bold"))
+    print(f"  key {made.key.key_id} for {whose}: {made.key.roles}; good until {until}")
+    print(paint("  this is shown once: only its digest is kept", "dim"))
+    return 0

@@ -1,0 +1,57 @@
+"""`demur keys list`: the keys of the service, without what their holders send."""
+
+import argparse
+import json
+from typing import Any
+
+from demur.cli.terminal import Paint, table
+from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.errors import one_line
+from demur.gate.clock import system_clock, timestamp
+from demur.store.rows import ApiKey
+
+__all__ = ["configure", "describe", "run"]
+
+_SHOWN = ("key_id", "tenant", "created_at", "expires_at", "revoked_at", "note")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 done, 1 an error, 2 usage"
+    add_tenant(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object a key")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the keys."""
+    with existing_store(settings(args)) as store:
+        kept = store.keys()
+    keys = [key for key in kept if args.tenant in {None, key.tenant}]
+    if args.json:
+        for key in keys:
+            print(json.dumps(describe(key)))
+        return 0
+    paint = Paint()
+    if not keys:
+        print(paint("no keys; `demur keys create` makes one", "dim"))
+        return 0
+    now = timestamp(system_clock())
+    head = ("KEY", "TENANT", "ROLES", "STATE", "NOTE")
+    print(table((_row(key, now) for key in keys), head, paint))
+    return 0
+
+
+def describe(key: ApiKey) -> dict[str, Any]:
+    """Return a key as it is shown to programs."""
+    return {**{name: getattr(key, name) for name in _SHOWN}, "roles": key.roles.split()}
+
+
+def _row(key: ApiKey, now: str) -> tuple[str, ...]:
+    if key.revoked_at is not None:
+        state = f"revoked {key.revoked_at[:10]}"
+    elif key.expires_at is not None:
+        state = f"{'expired' if key.expires_at <= now else 'until'} {key.expires_at[:10]}"
+    else:
+        state = "good"
+    return (key.key_id, one_line(key.tenant or "(all)"), key.roles, state, one_line(key.note))

@@ -1,0 +1,33 @@
+"""`demur keys revoke`: make a key of the service useless."""
+
+import argparse
+import json
+
+from demur.cli.workspace import add_config, existing_store, settings
+from demur.errors import InputError
+from demur.gate.clock import system_clock, timestamp
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 revoked, 1 an error, 2 usage"
+    parser.add_argument("key_id", metavar="KEY", help="its id: the middle part of the key")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Revoke a key."""
+    now = timestamp(system_clock())
+    with existing_store(settings(args)) as store:
+        if not store.revoke_key(args.key_id, now):
+            raise InputError(
+                f"there is no key `{args.key_id}` to revoke", help="`demur keys list` lists them"
+            )
+    if args.json:
+        print(json.dumps({"key_id": args.key_id, "revoked_at": now}))
+    else:
+        print(f"revoked {args.key_id}; a running service forgets it within seconds")
+    return 0

@@ -1,0 +1,75 @@
+"""`demur serve`: decisions, guards and records over HTTP, and the dashboard."""
+
+import argparse
+import json
+from importlib import import_module
+from typing import Any
+
+from demur.cli.terminal import Paint
+from demur.cli.workspace import add_config, config_path, make_private, read_settings
+from demur.errors import MissingExtraError
+from demur.gate.config import Config
+from demur.service.settings import read_settings as read_service
+
+__all__ = ["configure", "run"]
+
+_EPILOG = (
+    "exit: 0 it was told to stop; 1 it cannot serve; 2 usage. "
+    "SIGTERM finishes what has begun, a second one stops at once"
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="where to listen; any but loopback asks for keys"
+    )
+    parser.add_argument("--port", type=int, metavar="N", help="0 takes a free one")
+    parser.add_argument("--workers", type=int, metavar="N", help="how many processes answer")
+    parser.add_argument(
+        "--sample",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="first store a day of made-up decisions, under a tenant of their own",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object once it listens")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until told to stop."""
+    path = config_path(args)
+    config = read_settings(path)
+    settings = read_service(config.service, host=args.host, port=args.port, workers=args.workers)
+    running = _running()
+    make_private(config)
+    count = running.add_sample(config) if args.sample else 0
+
+    def started(url: str) -> None:
+        _announce(args, config, url, count)
+
+    running.run_service(path, config, settings, started=started)
+    return 0
+
+
+def _running() -> Any:
+    try:
+        return import_module("demur.service.running")
+    except ImportError as error:
+        if (error.name or "").startswith("demur"):
+            raise
+        raise MissingExtraError(
+            f"the service needs the `{error.name}` package", help="pip install 'demur[service]'"
+        ) from error
+
+
+def _announce(args: argparse.Namespace, config: Config, url: str, count: int) -> None:
+    if args.json:
+        print(json.dumps({"url": url, "store": config.store, "sample": count}), flush=True)
+        return
+    paint = Paint()
+    if count:
+        print(f"stored {count} sample decisions under the tenant `sample`")
+    print(f"{paint('demur', 'bold')} listens on {paint(url, 'cyan')}")
+    print(paint("  Ctrl-C stops it", "dim"), flush=True)

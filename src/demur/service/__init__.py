@@ -1,0 +1,1 @@
+"""The service: decisions, guards and records over HTTP, and the dashboard."""

@@ -1,0 +1,73 @@
+"""The body of a call, read up to its limit and no longer than its time."""
+
+import asyncio
+from collections.abc import Mapping
+
+from starlette.types import Receive
+
+from demur.service.problem import ProblemError, invalid
+from demur.service.route import Route
+
+__all__ = ["LOG_TYPES", "read_body"]
+
+LOG_TYPES = (
+    *("text/plain", "application/octet-stream", "application/gzip"),
+    *("application/zstd", "application/x-ndjson"),
+)
+# Whoever still sends after this is not listened to.
+_CLOSE = {"connection": "close"}
+
+
+async def read_body(
+    route: Route, headers: Mapping[str, str], receive: Receive, largest: int, timeout_s: float
+) -> bytes:
+    """Return the whole body.
+
+    Raises:
+        ProblemError: It is too large, too slow, broken off, or of another type.
+    """
+    try:
+        _check_head(route, headers, largest)
+        async with asyncio.timeout(timeout_s):
+            return await _read(receive, largest)
+    except TimeoutError:
+        raise _closing(invalid(408, f"the body took longer than {timeout_s:g} s")) from None
+    except ProblemError as error:
+        raise _closing(error) from None
+
+
+def _check_head(route: Route, headers: Mapping[str, str], largest: int) -> None:
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length[:20]) > largest:
+        raise _too_large(largest)
+    if route.takes is None:
+        return
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    allowed = LOG_TYPES if route.log else (route.body_type,)
+    if kind not in allowed:
+        raise invalid(415, f"the body must be {' or '.join(allowed)}", "content-type")
+
+
+async def _read(receive: Receive, largest: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise invalid(400, "the body broke off")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > largest:
+            raise _too_large(largest)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_large(largest: int) -> ProblemError:
+    return invalid(413, f"a body has at most {largest} bytes")
+
+
+def _closing(error: ProblemError) -> ProblemError:
+    error.headers = {**error.headers, **_CLOSE}
+    return error

@@ -1,0 +1,37 @@
+"""How often each key calls, counted in this process: one bucket a key, two numbers each.
+
+The arithmetic is that of the rate guard (GCRA); it is done here without its evidence, since
+every call pays for it.
+"""
+
+import time
+from collections.abc import Callable
+
+__all__ = ["Buckets"]
+
+
+class Buckets:
+    """At most `rate` calls a second for each key on average, and `burst` at once.
+
+    Only keys that were admitted have a bucket, so there are as many as keys. To be used in one
+    thread.
+    """
+
+    def __init__(
+        self, rate: float, burst: int, *, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._seconds = seconds
+        self._levels: dict[str, tuple[float, float]] = {}
+
+    def wait(self, key: str) -> float:
+        """Count a call, and return 0; or, if it is too much, the seconds to wait."""
+        now = self._seconds()
+        level, at = self._levels.get(key, (0.0, now))
+        # INVARIANT: a key never calls more often than its burst and its rate allow.
+        level = max(0.0, level - (now - at) * self._rate) + 1.0
+        if level > self._burst:
+            return (level - self._burst) / self._rate
+        self._levels[key] = (level, now)
+        return 0.0

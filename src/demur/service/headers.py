@@ -1,0 +1,141 @@
+"""What every answer tells the browser about itself, and which names the service answers to."""
+
+from collections.abc import Collection, Iterable, Mapping
+from ipaddress import ip_address
+
+from demur.codes.reason_code import ReasonCode
+from demur.service.problem import ProblemError, invalid
+from demur.service.settings import is_loopback
+
+__all__ = [
+    "COOKIE",
+    "POLICY",
+    "SECURITY",
+    "check_host",
+    "check_origin",
+    "is_forwarded",
+    "read_headers",
+    "safe_headers",
+    "token_of",
+    "with_security",
+]
+
+COOKIE = "demur_key"
+# Everything comes from the service itself; nothing is written into pages but by templates.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+SECURITY: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"cache-control", b"no-store"),
+)
+_SAME = {"same-origin", "none", ""}
+# Two of these would let one reader see another call than the next.
+_ONCE = frozenset(
+    {"authorization", "content-length", "content-type", "cookie", "host", "origin"}
+    | {"sec-fetch-site", "transfer-encoding"}
+)
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+
+def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return headers by name.
+
+    Raises:
+        ProblemError: One that counts came twice.
+    """
+    read: dict[str, str] = {}
+    for key, value in raw:
+        name = key.decode("latin-1")
+        if name in read and name in _ONCE:
+            raise invalid(400, "this header came twice", name)
+        read[name] = value.decode("latin-1")
+    return read
+
+
+def token_of(headers: Mapping[str, str]) -> str | None:
+    """Return the key that a call brings: as a bearer, or in the cookie of the dashboard."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and token.strip():
+        return token.strip()
+    for pair in headers.get("cookie", "").split(";"):
+        name, _, value = pair.strip().partition("=")
+        if name == COOKIE and value:
+            return value
+    return None
+
+
+def is_forwarded(headers: Mapping[str, str]) -> bool:
+    """Return whether somebody else asked first, so that a near address says nothing."""
+    return any(name in headers for name in _FORWARDED)
+
+
+def check_host(given: str, names: Collection[str]) -> None:
+    """Refuse a call by a name that is not the service's: a page elsewhere may have made it up.
+
+    Raises:
+        ProblemError: The name is unknown.
+    """
+    host = _bare(given.lower())
+    if not (host in names or is_loopback(host) or _is_address(host)):
+        raise ProblemError(
+            421,
+            ReasonCode.REQUEST_INVALID,
+            "this service does not answer to that host name",
+            help="name it under `hosts` in the service's settings",
+        )
+
+
+def check_origin(method: str, site: str, origin: str, host: str) -> None:
+    """Refuse a change that a page of another site asks for.
+
+    Raises:
+        ProblemError: It is another site.
+    """
+    if method in {"GET", "HEAD", "OPTIONS"}:
+        return
+    foreign = bool(origin) and origin.partition("://")[2].lower() != host.lower()
+    if site not in _SAME or foreign:
+        raise ProblemError(403, ReasonCode.PERMISSION_DENIED, "another site may not ask for this")
+
+
+def _bare(host: str) -> str:
+    """Return a host without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0].strip("[]")
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _is_address(host: str) -> bool:
+    """Return whether it is no name at all: nobody can make an address point elsewhere."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def safe_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return headers to send; whatever could begin another one is taken out of a value."""
+    return [
+        (
+            name.replace("_", "-").lower().encode("ascii", "ignore"),
+            "".join(filter(str.isprintable, value)).encode("latin-1", "replace"),
+        )
+        for name, value in headers.items()
+    ]
+
+
+def with_security(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return headers with those that every answer has; what is there already stays."""
+    own = list(headers)
+    there = {name for name, _ in own}
+    return [*own, *(pair for pair in SECURITY if pair[0] not in there)]

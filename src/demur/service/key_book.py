@@ -1,0 +1,88 @@
+"""The keys as they were stored a moment ago, read at most so often, however many ask.
+
+A flood of made-up keys must not become a flood of questions to the store: everybody who
+asks for a key that is not in the book waits for the same next reading of the whole book.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Generic, TypeVar
+
+__all__ = ["PAUSE_S", "KeyBook"]
+
+T = TypeVar("T")
+# The book is read five times a second at most.
+PAUSE_S = 0.2
+
+
+class KeyBook(Generic[T]):
+    """What is known of keys, by digest. Safe to share between threads.
+
+    `load` returns the whole book, and may wait for the store. A book is good for `memory_s`.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Mapping[str, T]],
+        *,
+        memory_s: float,
+        pause_s: float = PAUSE_S,
+        seconds: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._load = load
+        self._memory_s = memory_s
+        self._pause_s = pause_s
+        self._seconds = seconds
+        self._sleep = sleep
+        self._page: Mapping[str, T] = {}
+        self._read_at: float | None = None
+        self._tried_at: float | None = None
+        self._lock = Lock()
+        self._reading: asyncio.Task[None] | None = None
+
+    def known(self, digest: str) -> T | None:
+        """Return what is known of a key, if the book is still good."""
+        read_at = self._read_at
+        if read_at is None or self._seconds() >= read_at + self._memory_s:
+            return None
+        return self._page.get(digest)
+
+    def look_up(self, digest: str) -> T | None:
+        """Return what the store knows of a key now. May wait for the store."""
+        self._read(self._seconds())
+        return self._page.get(digest)
+
+    async def alook_up(self, digest: str) -> T | None:
+        """Return what `look_up` does; all who ask at a time wait for one reading."""
+        asked = self._seconds()
+        while not self._read_since(asked):
+            if self._reading is None:
+                self._reading = asyncio.ensure_future(asyncio.to_thread(self._read, asked))
+                self._reading.add_done_callback(self._done)
+            # One who gives up waiting must not stop the reading for the others.
+            await asyncio.shield(self._reading)
+        return self._page.get(digest)
+
+    def _done(self, reading: "asyncio.Future[None]") -> None:
+        self._reading = None
+        if not reading.cancelled():
+            # Whoever waits has it; if nobody is left, nobody has to hear of it.
+            reading.exception()
+
+    def _read_since(self, asked: float) -> bool:
+        return self._read_at is not None and self._read_at >= asked
+
+    def _read(self, asked: float) -> None:
+        with self._lock:
+            if self._read_since(asked):
+                return
+            if self._tried_at is not None:
+                early = self._tried_at + self._pause_s - self._seconds()
+                if early > 0:
+                    self._sleep(early)
+            self._tried_at = began = self._seconds()
+            self._page = self._load()
+            self._read_at = began

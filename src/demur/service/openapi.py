@@ -1,0 +1,171 @@
+"""The OpenAPI document, made from the routes themselves: what is not there is not served."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from demur.emit.problem import MEDIA_TYPE
+from demur.model.record import DecisionRecord
+from demur.model.schema import record_schema
+from demur.service.body import LOG_TYPES
+from demur.service.route import Query, Route
+from demur.version import __version__
+
+__all__ = ["MEANINGS", "openapi", "statuses_of"]
+
+_REF = "#/components/schemas/{name}"
+_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+# Refused before a handler is asked.
+_ALWAYS = (400, 421, 500, 503)
+_KEYED = (401, 403, 429)
+_SENT = (408, 413)
+_TYPED = (415, 422)
+_RECORD = "DecisionRecord"
+# In our own words: those of the standard library change with the version of Python.
+MEANINGS: Mapping[int, str] = {
+    400: "what came is no HTTP or no JSON",
+    401: "a key is needed, or this one is unknown, expired or revoked",
+    403: "the key lacks the role or belongs to another tenant, or a page of another site asks",
+    404: "there is no such thing, or it is another tenant's",
+    405: "the address takes no such method",
+    408: "the body took too long",
+    409: "the `request_id` was used for another request",
+    413: "the body is too large",
+    415: "the body is of another type",
+    421: "the service does not answer to that host name",
+    422: "the call was read and cannot be used; `where` says which part",
+    429: "the key calls too often; `Retry-After` says when to go on",
+    431: "the head of the call is too large",
+    500: "something failed inside of demur",
+    501: "an optional package that this needs is not installed",
+    503: "the store cannot be used, there is too much to do, or the service is shutting down",
+}
+
+
+def openapi(routes: Iterable[Route]) -> dict[str, Any]:
+    """Return the document that describes these routes."""
+    listed = list(routes)
+    kinds = [kind for route in listed for kind in (route.takes, route.gives) if _is_type(kind)]
+    schemas = _schemas(dict.fromkeys(kinds))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in listed:
+        path = _PARAMETER.sub(r"{\1}", route.path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "demur",
+            "version": __version__,
+            "description": "The refusal contract for AI agents. A refusal is a 200.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    parameters = [*_path_parameters(route), *map(_query_parameter, route.query)]
+    body = {} if route.takes is None else {"requestBody": _body(route)}
+    return {
+        "operationId": route.name.replace(" ", "_"),
+        "summary": route.summary,
+        "tags": [
+            route.path.split("/")[2 if route.path.startswith("/v1/") else 1].partition("{")[0]
+        ],
+        **({"parameters": parameters} if parameters else {}),
+        **body,
+        "security": [] if route.role is None else [{"key": [str(route.role)]}],
+        "responses": dict(_responses(route)),
+    }
+
+
+def _body(route: Route) -> dict[str, Any]:
+    example = {} if route.example is None else {"example": route.example}
+    types = LOG_TYPES if route.log else (route.body_type,)
+    content = {"schema": _schema(route.takes), **example}
+    return {"required": True, "content": dict.fromkeys(types, content)}
+
+
+def _path_parameters(route: Route) -> Iterator[dict[str, Any]]:
+    for name in _PARAMETER.findall(route.path):
+        known = route.path_schemas.get(name, {})
+        schema = {"type": "string", "minLength": 1, **known}
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _query_parameter(query: Query) -> dict[str, Any]:
+    return {
+        "name": query.name,
+        "in": "query",
+        "description": query.description,
+        "schema": dict(query.schema),
+    }
+
+
+def _responses(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
+    given = {"type": "string", "format": "binary"} if route.gives is None else _schema(route.gives)
+    yield (
+        str(route.success),
+        {
+            "description": route.summary,
+            "content": {route.media_type: {"schema": given}},
+        },
+    )
+    problem = {"content": {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}}}
+    for status in statuses_of(route):
+        yield str(status), {"description": MEANINGS[status], **problem}
+
+
+def statuses_of(route: Route) -> list[int]:
+    """Return the statuses that a call may be refused with."""
+    keyed = _KEYED if route.role else ()
+    sent = _SENT if route.method not in {"GET", "HEAD"} else ()
+    typed = _TYPED if route.takes is not None or route.query or "{" in route.path else ()
+    return sorted({*_ALWAYS, *keyed, *sent, *typed, *route.statuses})
+
+
+def _is_type(kind: Any) -> bool:
+    return isinstance(kind, type) and kind is not DecisionRecord
+
+
+def _schema(kind: Any) -> Mapping[str, Any]:
+    if kind is DecisionRecord:
+        return {"$ref": _REF.format(name=_RECORD)}
+    return {"$ref": _REF.format(name=kind.__name__)} if isinstance(kind, type) else dict(kind)
+
+
+def _schemas(kinds: Iterable[type[Any]]) -> dict[str, Any]:
+    _, made = msgspec.json.schema_components(list(kinds), ref_template=_REF)
+    record = record_schema()
+    record.pop("$schema")
+    parts = record.pop("$defs")
+    raw = msgspec.json.encode({**parts, **made, _RECORD: record}).replace(
+        b"#/$defs/", b"#/components/schemas/"
+    )
+    # By way of JSON: defaults come as tuples.
+    return {"Problem": _PROBLEM, **msgspec.json.decode(raw)}
+
+
+_PROBLEM: dict[str, Any] = {
+    "title": "Problem",
+    "description": "RFC 9457 problem details, with the reason code and how to go on.",
+    "type": "object",
+    "required": ["type", "title", "status", "code", "advice"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string"},
+        "advice": {"type": ["string", "null"]},
+        "where": {"type": "string", "description": "The part of the request at fault."},
+        "help": {"type": "string"},
+    },
+}

@@ -1,0 +1,55 @@
+"""Errors as callers see them: RFC 9457 problem details that always carry a reason code."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from demur.codes.reason_code import ReasonCode
+from demur.emit.problem import MEDIA_TYPE, to_problem
+from demur.errors import DemurError, one_line
+from demur.model.refusal import Refusal
+
+__all__ = ["MEDIA_TYPE", "ProblemError", "invalid", "problem_of"]
+
+
+class ProblemError(DemurError):
+    """An answer other than success: its status, its code, and what was wrong where."""
+
+    def __init__(
+        self,
+        status: int,
+        code: ReasonCode,
+        problem: str,
+        *,
+        where: str | None = None,
+        help: str | None = None,  # noqa: A002 - as in every error of demur
+        headers: Mapping[str, str] | None = None,
+        evidence: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(problem, where=where, help=help)
+        self.status = status
+        self.code = code
+        self.headers = dict(headers or {})
+        self.evidence = dict(evidence or {})
+
+
+def invalid(
+    status: int,
+    problem: str,
+    where: str | None = None,
+    help: str | None = None,  # noqa: A002 - as in every error of demur
+) -> ProblemError:
+    """Return the error for a call that cannot be used."""
+    return ProblemError(status, ReasonCode.REQUEST_INVALID, problem, where=where, help=help)
+
+
+def problem_of(error: ProblemError, *, instance: str | None = None) -> dict[str, Any]:
+    """Return the problem details of an error."""
+    refusal = Refusal.of(error.code, one_line(error.problem), evidence=error.evidence)
+    details = to_problem(refusal, instance=instance)
+    more = {"where": error.where, "help": error.help}
+    told = {name: _encodable(value) for name, value in more.items() if value is not None}
+    return {**details, "status": error.status, **told}
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

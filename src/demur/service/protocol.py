@@ -1,0 +1,176 @@
+"""HTTP/1.1 with bounds: how long a head may take, how large it may be, how many may wait.
+
+The server underneath waits for a head for ever and keeps whatever comes. Here a connection
+that says nothing in time is closed, a head that is too large is refused, and where there are
+more connections than there may be, the one that has been silent for longest makes room.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from demur.service.call import json_bytes
+from demur.service.headers import SECURITY
+from demur.service.problem import MEDIA_TYPE, invalid, problem_of
+from demur.service.settings import ServiceSettings
+
+__all__ = ["LARGEST_HEAD", "MOST_HEADERS", "BoundedProtocol", "bounded"]
+
+LARGEST_HEAD = 64 << 10
+MOST_HEADERS = 100
+_REASONS: Mapping[int, bytes] = {
+    400: b"Bad Request",
+    431: b"Request Header Fields Too Large",
+}
+
+
+class _HeadTooLargeError(Exception):
+    """A head has more headers, or longer ones, than are read."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection. `waiting` are those that owe the rest of a call, the oldest first."""
+
+    head_timeout_s: ClassVar[float]
+    write_timeout_s: ClassVar[float]
+    most: ClassVar[int]
+    waiting: ClassVar[dict["BoundedProtocol", None]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_size = 0
+        self._head_open = True
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._too_large = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._wait()
+        if len(self.connections) > self.most:
+            next(iter(self.waiting)).hang_up()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self.waiting.pop(self, None)
+        self._stop_head_timer()
+        self._stop_writing_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; what is not complete by then has its time and its size bounded."""
+        if self._head_open:
+            self._head_size += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._head_open and self._head_size > LARGEST_HEAD:
+            self._too_large = True
+            self.send_400_response("")
+        elif self._head_timer is None and (self._head_open or self._is_idle()):
+            self._wait()
+
+    def _is_idle(self) -> bool:
+        """Return whether something came that begins no call: its sender gets no more time."""
+        return self.cycle.response_complete and self.timeout_keep_alive_task is None
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        super().on_message_begin()
+        self._head_open = True
+        self._head_size = 0
+
+    def on_headers_complete(self) -> None:
+        """End a head, and start to answer."""
+        self._stop_head_timer()
+        self._head_open = False
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if size > LARGEST_HEAD or len(self.headers) > MOST_HEADERS:
+            self._too_large = True
+            raise _HeadTooLargeError
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End a call: from here on it is the service that is waited for."""
+        self.waiting.pop(self, None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next call; until its head is there, this connection can make room."""
+        super().on_response_complete()
+        if self.timeout_keep_alive_task is not None and not self.transport.is_closing():
+            self.waiting.setdefault(self)
+
+    def pause_writing(self) -> None:
+        """Wait for somebody who does not listen, but not for ever."""
+        super().pause_writing()
+        self._stop_writing_timer()
+        self._write_timer = self.loop.call_later(self.write_timeout_s, self.hang_up)
+
+    def resume_writing(self) -> None:
+        """Go on with somebody who listens again."""
+        self._stop_writing_timer()
+        super().resume_writing()
+
+    def _stop_writing_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        """End a connection that has nothing more to say, also if it does not listen either."""
+        if self.transport.get_write_buffer_size():
+            self.hang_up()
+        else:
+            super().timeout_keep_alive_handler()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the words are our own
+        """Refuse what is no HTTP, or too much of it, in the form of every other refusal."""
+        status = 431 if self._too_large else 400
+        what = "the head of the call is too large" if self._too_large else "this is no HTTP/1.1"
+        body = json_bytes(problem_of(invalid(status, what)))
+        lines = [
+            b"HTTP/1.1 %d %s" % (status, _REASONS[status]),
+            b"content-type: " + MEDIA_TYPE.encode(),
+            b"content-length: %d" % len(body),
+            b"connection: close",
+            *(name + b": " + value for name, value in SECURITY),
+            b"",
+            body,
+        ]
+        self.transport.write(b"\r\n".join(lines))
+        self.transport.close()
+
+    def _wait(self) -> None:
+        self.waiting.pop(self, None)
+        self.waiting[self] = None
+        self._head_timer = self.loop.call_later(self.head_timeout_s, self.hang_up)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def hang_up(self) -> None:
+        """End the connection without another word; whoever is still answering need not."""
+        for cycle in (self.cycle, *(waiting for waiting, _ in self.pipeline)):
+            if cycle is not None:
+                cycle.disconnected = True
+        self.pipeline.clear()
+        self.waiting.pop(self, None)
+        self.transport.abort()
+
+
+def bounded(settings: ServiceSettings, most: int) -> type[BoundedProtocol]:
+    """Return the protocol of one server, which holds at most so many connections."""
+
+    class Bounded(BoundedProtocol):
+        head_timeout_s = settings.head_timeout_s
+        write_timeout_s = settings.body_timeout_s
+        waiting: ClassVar[dict[BoundedProtocol, None]] = {}
+
+    Bounded.most = most
+    return Bounded

@@ -1,0 +1,1 @@
+"""What the service answers, one module a noun."""

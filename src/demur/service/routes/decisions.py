@@ -1,0 +1,234 @@
+"""Decisions that were made: found, told, made again, exported."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
+from demur.gate.clock import timestamp
+from demur.gate.exporting import pack_of
+from demur.gate.pack import write_pack
+from demur.gate.replay import Unreplayable, replay
+from demur.gate.story import gather_story, grants_told
+from demur.model.record import DecisionRecord
+from demur.service.access import Role
+from demur.service.call import Answer, Call, answer
+from demur.service.problem import ProblemError, invalid
+from demur.service.route import Query, Route
+from demur.service.routes.shown import as_shown, record_named
+from demur.store.backend import Filter
+
+__all__ = ["FILTERS", "ROUTES", "Page", "Replayed", "Told", "wanted_of"]
+
+_USUAL, _MOST = 50, 500
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """Some decisions, newest first; `next` is the `before` of the page after, if there is one."""
+
+    decisions: list[dict[str, Any]]
+    next: str | None
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """Why it was decided so: codes and rules in words, and what came after."""
+
+    decision_id: str
+    summary: str
+    codes: dict[str, str]
+    rules: list[dict[str, Any]]
+    similar: list[dict[str, Any]]
+    grants: list[dict[str, Any]]
+    labels: list[dict[str, Any]]
+    family: list[str]
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """How the same decision came out when it was made again."""
+
+    same: bool
+    differences: list[dict[str, Any]]
+    notes: list[str]
+
+
+FILTERS = (
+    Query("verdict", "Only this verdict.", {"type": "string", "enum": list(Verdict)}),
+    Query("output", "Only this output.", {"type": "string", "enum": list(DecisionOutput)}),
+    Query("class", "Only this refusal class.", {"type": "string", "enum": list(RefusalClass)}),
+    Query("code", "Only with this reason code."),
+    Query("action", "Only this type of action."),
+    Query("subject", "Only of this subject."),
+    Query("request_id", "Only this request."),
+    Query("since", "From this time on, like `2026-11-15T14:00:00Z`."),
+    Query("until", "Before this time."),
+    Query("before", "What an earlier page gave as `next`."),
+    Query("unreviewed", "With `1`: only what nobody has labelled.", {"enum": ["0", "1"]}),
+    Query("tenant", "Only this tenant, for a key of all."),
+)
+_FIELDS = {
+    "verdict": "verdict",
+    "output": "decision_output",
+    "class": "refusal_class",
+    "code": "reason_code",
+    "action": "action_type",
+    "subject": "subject",
+    "request_id": "request_id",
+    "since": "since",
+    "until": "until",
+    "before": "before",
+}
+
+
+def wanted_of(call: Call) -> Filter:
+    """Return which records a call asks for; only ones that the caller may see.
+
+    Raises:
+        ProblemError: They are another tenant's.
+    """
+    asked = {field: call.query[name] for name, field in _FIELDS.items() if call.query.get(name)}
+    for name in ("since", "until"):
+        if name in asked:
+            asked[name] = _moment(name, asked[name])
+    unreviewed = call.query.get("unreviewed") == "1"
+    return Filter(tenant=call.tenant(), unreviewed=unreviewed or None, **asked)
+
+
+def _moment(name: str, text: str) -> str:
+    """Return a time as records write it; one without a zone is in UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise invalid(
+            422, f"`{text[:40]}` is no time", name, "like 2026-11-15T14:00:00Z or 2026-11-15"
+        ) from None
+
+
+async def find(call: Call) -> Answer:
+    """List decisions, newest first."""
+    limit = call.number("limit", _USUAL, most=_MOST)
+    store, wanted = call.service.store, wanted_of(call)
+
+    def read() -> list[DecisionRecord]:
+        return list(store.find(wanted, newest_first=True, limit=limit + 1))
+
+    found = await call.service.work(read)
+    shown = found[:limit]
+    beyond = shown[-1].decision_id if len(found) > limit else None
+    return answer(Page(decisions=[as_shown(record) for record in shown], next=beyond))
+
+
+async def get(call: Call) -> Answer:
+    """Return one decision."""
+    return answer(as_shown(await call.service.work(record_named, call)))
+
+
+async def explain(call: Call) -> Answer:
+    """Tell why it was decided so."""
+
+    def told() -> Told:
+        record = record_named(call)
+        story = gather_story(call.service.store, record)
+        return Told(
+            decision_id=record.decision_id,
+            summary=record.explanation.summary,
+            codes=dict(story.codes),
+            rules=[rule._asdict() for rule in story.rules],
+            similar=[similar._asdict() for similar in story.similar],
+            grants=[grant._asdict() for grant in grants_told(record)],
+            labels=[label._asdict() for label in story.labels],
+            family=[one.decision_id for one in story.family],
+        )
+
+    return answer(await call.service.work(told))
+
+
+async def again(call: Call) -> Answer:
+    """Make the decision again from what is stored, and compare."""
+
+    def remade() -> Replayed:
+        try:
+            made = replay(pack_of(call.service.store, record_named(call)))
+        except Unreplayable as error:
+            raise ProblemError(
+                422, ReasonCode.CONTEXT_MISSING, error.problem, where=error.where, help=error.help
+            ) from error
+        return Replayed(
+            same=made.same,
+            differences=[difference._asdict() for difference in made.differences],
+            notes=list(made.notes),
+        )
+
+    return answer(await call.service.work(remade))
+
+
+async def export(call: Call) -> Answer:
+    """Return the pack of a decision: everything it takes to make it again offline."""
+
+    def packed() -> tuple[str, bytes]:
+        record = record_named(call)
+        return record.decision_id, write_pack(pack_of(call.service.store, record))
+
+    decision_id, content = await call.service.work(packed)
+    name = f'attachment; filename="{decision_id}.zip"'
+    return Answer(content, media_type="application/zip", headers={"content-disposition": name})
+
+
+_ONE = "/v1/decisions/{decision_id}"
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/decisions",
+        "find decisions",
+        "List decisions, newest first",
+        find,
+        Role.READ,
+        gives=Page,
+        query=(
+            *FILTERS,
+            Query("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MOST}),
+        ),
+    ),
+    Route(
+        "GET",
+        _ONE,
+        "get decision",
+        "Return one decision",
+        get,
+        Role.READ,
+        gives=DecisionRecord,
+        statuses=(404,),
+    ),
+    Route(
+        "GET",
+        f"{_ONE}/explain",
+        "explain decision",
+        "Tell why it was decided so",
+        explain,
+        Role.READ,
+        gives=Told,
+        statuses=(404,),
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/replay",
+        "replay decision",
+        "Make the decision again, and compare",
+        again,
+        Role.READ,
+        gives=Replayed,
+        statuses=(404,),
+    ),
+    Route(
+        "GET",
+        f"{_ONE}/pack",
+        "export decision",
+        "Return everything it takes to make the decision again offline",
+        export,
+        Role.READ,
+        statuses=(404,),
+        media_type="application/zip",
+    ),
+)

@@ -1,0 +1,34 @@
+"""The OpenAPI document over HTTP. Everybody may read it: it says nothing about anybody."""
+
+from collections.abc import Sequence
+
+from demur.service.call import Answer, Call, json_bytes
+from demur.service.openapi import openapi
+from demur.service.route import Route
+
+__all__ = ["describing"]
+
+
+def describing(others: Sequence[Route]) -> Route:
+    """Return the route that describes all others, and itself."""
+    written: list[bytes] = []
+
+    async def document(call: Call) -> Answer:
+        if not written:
+            written.append(await call.service.work(_document, (*others, route)))
+        return Answer(written[0])
+
+    route = Route(
+        "GET",
+        "/openapi.json",
+        "openapi",
+        "Return this description",
+        document,
+        None,
+        gives={"type": "object"},
+    )
+    return route
+
+
+def _document(routes: Sequence[Route]) -> bytes:
+    return json_bytes(openapi(routes))

@@ -1,0 +1,109 @@
+"""How many, of what, when: the counts that dashboards draw."""
+
+from collections import Counter
+from datetime import timedelta
+
+import msgspec
+
+from demur.service.access import Role
+from demur.service.call import Answer, Call, answer
+from demur.service.route import Query, Route
+from demur.store.tally import Tallies
+
+__all__ = ["ROUTES", "Share", "Stats", "stats_of"]
+
+_WEEK_H = 168
+_YEAR_H = 24 * 366
+# The end of a period is not part of it; now is.
+_INSTANT = timedelta(microseconds=1)
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """A name, how often it occurred, and its part of all decisions."""
+
+    name: str
+    count: int
+    percent: float
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """The decisions of a period: verdicts, outputs, reasons, findings, and counts by hour."""
+
+    hours: int
+    decisions: int
+    verdicts: tuple[Share, ...]
+    outputs: tuple[Share, ...]
+    reasons: tuple[Share, ...]
+    deny_reasons: tuple[Share, ...]
+    surfaces: tuple[Share, ...]
+    by_hour: dict[str, int]
+
+
+async def stats(call: Call) -> Answer:
+    """Count the decisions of the last hours."""
+    hours = call.number("hours", _WEEK_H, most=_YEAR_H)
+    now = call.service.clock()
+    store, tenant = call.service.store, call.tenant()
+    since, until = now - timedelta(hours=hours), now + _INSTANT
+    counted = await call.service.work(store.tallies, tenant, since, until)
+    return answer(stats_of(counted, hours))
+
+
+def stats_of(counted: Tallies, hours: int) -> Stats:
+    """Return what counts by the hour come to."""
+    verdicts: Counter[str] = Counter()
+    outputs: Counter[str] = Counter()
+    by_hour: Counter[str] = Counter()
+    for decision in counted.decisions:
+        verdicts[decision.verdict] += decision.number
+        outputs[decision.decision_output] += decision.number
+        by_hour[decision.hour] += decision.number
+    reasons: Counter[str] = Counter()
+    denied: Counter[str] = Counter()
+    for reason in counted.reasons:
+        reasons[reason.reason_code] += reason.number
+        if reason.verdict == "DENY":
+            denied[reason.reason_code] += reason.number
+    surfaces: Counter[str] = Counter()
+    for finding in counted.findings:
+        surfaces[finding.surface] += finding.number
+    total = verdicts.total()
+    return Stats(
+        hours=hours,
+        decisions=total,
+        verdicts=_shares(verdicts, total),
+        outputs=_shares(outputs, total),
+        reasons=_shares(reasons, total),
+        deny_reasons=_shares(denied, verdicts["DENY"]),
+        surfaces=_shares(surfaces, surfaces.total()),
+        by_hour=dict(sorted(by_hour.items())),
+    )
+
+
+def _shares(counts: Counter[str], total: int) -> tuple[Share, ...]:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(
+        Share(name=name, count=count, percent=round(100 * count / total, 2) if total else 0.0)
+        for name, count in ordered
+    )
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/stats",
+        "stats",
+        "Count the decisions of the last hours, by verdict, reason and surface",
+        stats,
+        Role.READ,
+        gives=Stats,
+        query=(
+            Query(
+                "hours",
+                "How many hours back.",
+                {"type": "integer", "minimum": 1, "maximum": _YEAR_H},
+            ),
+            Query("tenant", "Only this tenant, for a key of all."),
+        ),
+    ),
+)

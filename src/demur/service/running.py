@@ -1,0 +1,48 @@
+"""Serving a working folder: in this process, or in several workers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from demur.gate.clock import Clock, system_clock
+from demur.gate.config import Config, open_configured_store, open_gate
+from demur.service.sample.day import has_sample, make_sample
+from demur.service.server import serve
+from demur.service.settings import ServiceSettings
+from demur.service.supervisor import Supervisor
+from demur.service.worker import check_keys, make_app
+
+__all__ = ["add_sample", "run_service"]
+
+
+def run_service(
+    path: Path,
+    config: Config,
+    settings: ServiceSettings,
+    *,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until told to stop; `started` hears the address once it listens.
+
+    Raises:
+        InputError: Something cannot be used, nothing can listen there, or others could reach it
+            and there is no key.
+    """
+    if settings.workers == 1:
+        serve(make_app(config, settings), settings, started=started)
+        return
+    # What is wrong is said once, and not by every worker.
+    with open_gate(config) as gate:
+        check_keys(gate, settings)
+    Supervisor(path.resolve(), settings).run(started)
+
+
+def add_sample(config: Config, clock: Clock = system_clock) -> int:
+    """Return how many made-up decisions were stored: those of one day, unless there are some."""
+    # What was made up need not survive a power cut.
+    store = open_configured_store(msgspec.structs.replace(config, durability="normal"))
+    if store is None:
+        return 0
+    with store:
+        return 0 if has_sample(store) else make_sample(store, clock())

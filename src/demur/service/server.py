@@ -1,0 +1,177 @@
+"""Running the service in one process, and an end that loses nothing.
+
+Told to stop, it first says so under `/ready` while it still takes calls, then takes no more
+and finishes what it has begun. Told twice, it stops at once. Every decision that was answered
+was stored before that anyway.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from starlette.applications import Starlette
+
+from demur.errors import InputError
+from demur.service.protocol import bounded
+from demur.service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from demur.service.service import Service
+
+__all__ = ["Server", "bind", "most_connections", "serve", "url_of"]
+
+_BACKLOG = 2048
+# Files that are open for other reasons than calls.
+_SPARE = 256
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+def serve(
+    app: Starlette,
+    settings: ServiceSettings,
+    *,
+    listener: socket.socket | None = None,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve an application until told to stop; `started` hears the address once it listens.
+
+    Raises:
+        InputError: Nothing can listen there.
+    """
+    with contextlib.closing(bind(settings) if listener is None else listener) as taken:
+        server = Server(app, settings, taken, started)
+        server.run(sockets=[taken])
+
+
+def bind(settings: ServiceSettings) -> socket.socket:
+    """Return a socket that listens where the settings say.
+
+    Raises:
+        InputError: Nothing can listen there.
+    """
+    host, port = settings.host.strip("[]"), settings.port
+    where = f"{settings.host}:{port}"
+    try:
+        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InputError(_reason(error), where=where) from error
+    try:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        help_text = "another service may listen there: choose a port with --port"
+        raise InputError(_reason(error), where=where, help=help_text) from error
+    return listener
+
+
+def _reason(error: OSError) -> str:
+    return f"cannot listen: {str(error.strerror or error).lower()}"
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the address that people open."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def most_connections(settings: ServiceSettings) -> int:
+    """Return how many connections this process can hold, after asking for as many as it may."""
+    if sys.platform == "win32":
+        return settings.most_connections
+    import resource  # noqa: PLC0415 - not on every system
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.most_connections + _SPARE
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    files = wanted if soft == resource.RLIM_INFINITY else soft
+    return max(1, min(settings.most_connections, files - _SPARE))
+
+
+class Server(uvicorn.Server):
+    """One process that answers calls."""
+
+    def __init__(
+        self,
+        app: Starlette,
+        settings: ServiceSettings,
+        listener: socket.socket,
+        started: Callable[[str], None] | None = None,
+    ) -> None:
+        most = most_connections(settings)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=bounded(settings, most),
+                ws="none",
+                loop="uvloop" if os.name == "posix" else "asyncio",
+                lifespan="on",
+                proxy_headers=False,
+                access_log=False,
+                server_header=False,
+                log_level="error",
+                backlog=_BACKLOG,
+                timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]
+                timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
+            )
+        )
+        self._service: Service = app.state.service
+        self._listener = listener
+        self._tell = started
+        self._drain_s = settings.drain_s
+        self._leave_at: float | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        if self._tell is not None:
+            self._tell(url_of(self._listener))
+
+    def stop(self, drain_s: float | None = None) -> None:
+        """Stop: at the first word after what has begun, at the second at once."""
+        if self._leave_at is None:
+            self._service.closing = True
+            self._leave_at = time.monotonic() + (self._drain_s if drain_s is None else drain_s)
+            self.should_exit = self._leave_at <= time.monotonic()
+        else:
+            self.should_exit = self.force_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say whether it is time to leave; asked ten times a second."""
+        if self._leave_at is not None and time.monotonic() >= self._leave_at:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's
+        """Stop; who sits at the terminal and presses Ctrl-C does not want to wait."""
+        self.stop(0.0 if sig == signal.SIGINT else None)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Hear signals while serving; they are spent then, and do not end the process."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before: dict[signal.Signals, Any] = {
+            one: signal.signal(one, self.handle_exit) for one in _STOPPING
+        }
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)

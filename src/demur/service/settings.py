@@ -1,0 +1,68 @@
+"""How the service is run: where it listens, what it lets in, how long it waits."""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Annotated, Any
+
+import msgspec
+
+from demur.errors import InputError
+
+__all__ = ["ServiceSettings", "is_loopback", "read_settings"]
+
+_Positive = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+_NotNegative = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+_Host = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+
+
+class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[service]` part of the settings file.
+
+    `hosts` are the names that callers may use for this service, besides loopback ones, the
+    one it listens on, and bare addresses. `rate` requests a second are admitted for each key,
+    `burst` at once.
+    """
+
+    host: _Host = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8642
+    hosts: tuple[_Host, ...] = ()
+    workers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    largest_body: _Count = 1 << 20
+    largest_log: _Count = 64 << 20
+    timeout_s: _Positive = 10.0
+    body_timeout_s: _Positive = 10.0
+    head_timeout_s: _Positive = 10.0
+    keep_alive_s: _Positive = 30.0
+    drain_s: _NotNegative = 1.0
+    grace_s: _Positive = 10.0
+    rate: _Count = 1000
+    burst: _Count = 5000
+    most_connections: _Count = 20_000
+    key_memory_s: Annotated[float, msgspec.Meta(ge=0.2, le=3600)] = 2.0
+
+
+def read_settings(given: Mapping[str, Any], **more: Any) -> ServiceSettings:
+    """Return the settings in a table; what is in `more` and not None beats it.
+
+    Raises:
+        InputError: A setting is unknown or cannot be used.
+    """
+    chosen = {name: value for name, value in more.items() if value is not None}
+    try:
+        return msgspec.convert({**given, **chosen}, ServiceSettings)
+    except msgspec.ValidationError as error:
+        problem, _, at = str(error).partition(" - at ")
+        place = at.strip("`").removeprefix("$.")
+        where = f"service.{place}" if place else "service"
+        raise InputError(problem[:1].lower() + problem[1:], where=where) from error
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a service that listens there."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,155 @@
+"""Several workers on one socket: started, replaced when one dies, stopped together."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from demur.errors import InputError
+from demur.service.server import bind, url_of
+from demur.service.settings import ServiceSettings
+
+__all__ = ["Supervisor"]
+
+_TICK_S = 0.1
+# A worker that ends sooner than this after its start did not come to work at all.
+_BRIEF_S = 5.0
+_MOST_FAILURES = 3
+_SHARED = "PROMETHEUS_MULTIPROC_DIR"
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+class Supervisor:
+    """Keeps workers running. They end with it, however it ends."""
+
+    def __init__(self, config: Path, settings: ServiceSettings) -> None:
+        if sys.platform == "win32":
+            raise InputError("one worker is all there can be on this system", where="workers")
+        self._config = config
+        self._settings = settings
+        self._workers: dict[subprocess.Popen[bytes], float] = {}
+        self._failures = 0
+        self._stopped = 0
+
+    def run(self, started: Callable[[str], None] | None = None) -> None:
+        """Serve until told to stop; `started` hears the address once a worker listens.
+
+        Raises:
+            InputError: Nothing can listen there, or workers cannot start.
+        """
+        with (
+            contextlib.closing(bind(self._settings)) as listener,
+            tempfile.TemporaryDirectory(prefix="demur-metrics-") as shared,
+            self._signals(),
+            _pipe() as alive,
+        ):
+            environment = {_SHARED: shared, **os.environ}
+            try:
+                ready = self._start(listener, alive, environment)
+                while len(self._workers) < self._settings.workers:
+                    os.close(self._start(listener, alive, environment))
+                self._announce(ready, listener, started)
+                self._watch(lambda: os.close(self._start(listener, alive, environment)))
+            finally:
+                self._end()
+
+    def stop(self) -> None:
+        """Have all workers finish; at the second word they stop at once."""
+        self._stopped += 1
+        for worker in self._workers:
+            with contextlib.suppress(ProcessLookupError):
+                worker.send_signal(signal.SIGTERM)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that answer calls."""
+        return [worker.pid for worker in self._workers]
+
+    def _start(self, listener: socket.socket, alive: int, environment: dict[str, str]) -> int:
+        """Start a worker; return what is readable once it listens."""
+        ready, told = os.pipe()
+        numbers = (listener.fileno(), alive, told)
+        given = msgspec.json.encode(self._settings).decode()
+        command = [sys.executable, "-m", "demur.service.worker", str(self._config), given]
+        try:
+            # In a session of its own: Ctrl-C is for the supervisor, which passes it on once.
+            worker = subprocess.Popen(  # noqa: S603 - our own module
+                [*command, *map(str, numbers)],
+                pass_fds=numbers,
+                env=environment,
+                start_new_session=True,
+            )
+        finally:
+            os.close(told)
+        self._workers[worker] = time.monotonic()
+        return ready
+
+    def _announce(
+        self, ready: int, listener: socket.socket, started: Callable[[str], None] | None
+    ) -> None:
+        try:
+            while not select.select([ready], [], [], _TICK_S)[0]:
+                if self._stopped:
+                    return
+            # The end of it says that the worker died instead.
+            listens = bool(os.read(ready, 1))
+        finally:
+            os.close(ready)
+        if listens and started is not None:
+            started(url_of(listener))
+
+    def _watch(self, start: Callable[[], None]) -> None:
+        """Replace workers that die, until told to stop."""
+        while not self._stopped:
+            for worker in [one for one in self._workers if one.poll() is not None]:
+                brief = time.monotonic() - self._workers.pop(worker) < _BRIEF_S
+                self._failures = self._failures + 1 if brief else 0
+                if self._failures >= _MOST_FAILURES:
+                    raise InputError("the workers end as soon as they start", where="workers")
+                start()
+            time.sleep(_TICK_S)
+
+    def _end(self) -> None:
+        if not self._stopped:
+            self.stop()
+        patience = time.monotonic() + self._settings.drain_s + self._settings.grace_s + _BRIEF_S
+        for worker in self._workers:
+            try:
+                worker.wait(max(0.0, patience - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        def told(_: int, __: FrameType | None) -> None:
+            self.stop()
+
+        before: dict[signal.Signals, Any] = {one: signal.signal(one, told) for one in _STOPPING}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[int]:
+    """Lend the end of a pipe that can be read once this process is gone."""
+    read, write = os.pipe()
+    try:
+        yield read
+    finally:
+        os.close(read)
+        os.close(write)

@@ -1,0 +1,125 @@
+"""One worker: a gate and a service from a settings file, and the application around them.
+
+`demur serve` starts it; so does any server of ASGI applications that is given
+`demur.service.worker:app` as a factory, with the settings file named by `DEMUR_CONFIG`.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+import msgspec
+from starlette.applications import Starlette
+
+from demur.errors import DemurError, InputError
+from demur.gate.config import Config, find_config, load_config, open_gate
+from demur.gate.gate import Gate
+from demur.observe.metrics import Metrics
+from demur.service.app import build_app
+from demur.service.dashboard.pages import pages
+from demur.service.entropy import EntropyStock
+from demur.service.routes.guard import warm_guards
+from demur.service.sample.day import has_sample
+from demur.service.server import Server
+from demur.service.service import Service
+from demur.service.settings import ServiceSettings, is_loopback, read_settings
+
+__all__ = ["app", "check_keys", "main", "make_app"]
+
+
+def app() -> Starlette:
+    """Return the application that the settings file describes.
+
+    Raises:
+        InputError: There is none, or it cannot be used.
+    """
+    path = find_config()
+    if path is None:
+        raise InputError(
+            "there are no settings for the service",
+            help="name the file by DEMUR_CONFIG; `demur init` makes one",
+        )
+    config = load_config(path)
+    return make_app(config, read_settings(config.service))
+
+
+def make_app(config: Config, settings: ServiceSettings) -> Starlette:
+    """Return the application; its gate is opened here and closed with it.
+
+    Raises:
+        InputError: Others could reach it, and there is no key.
+    """
+    metrics = Metrics()
+    gate = open_gate(config, sinks=(metrics.decided,), entropy=EntropyStock())
+    try:
+        check_keys(gate, settings)
+        sample = gate.store is not None and has_sample(gate.store)
+        service = Service(gate, settings, metrics=metrics, sample=sample)
+    except BaseException:
+        gate.close()
+        raise
+    service.on_close(gate.close)
+    Thread(target=warm_guards, args=(service,), daemon=True).start()
+    return build_app(service, pages(service))
+
+
+def check_keys(gate: Gate, settings: ServiceSettings) -> None:
+    """Refuse to be reached by others without a key.
+
+    Raises:
+        InputError: There is no key, and somebody else than this machine could call.
+        StorageError: The store cannot be asked.
+    """
+    if is_loopback(settings.host):
+        return
+    usable = () if gate.store is None else gate.store.keys()
+    if not any(key.revoked_at is None for key in usable):
+        raise InputError(
+            "others can reach this address, and there is no key to know them by",
+            where=f"service.host: {settings.host}",
+            help="`demur keys create --tenant NAME --role decide --role read` makes one; "
+            "or listen on 127.0.0.1",
+        )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve on a socket that another process opened; return the exit status.
+
+    Arguments: the settings file, the service's settings as JSON, the numbers of the socket, of
+    a pipe that is closed when the process that opened it is gone, and of one to tell when this
+    one listens.
+    """
+    path, given, *numbers = sys.argv[1:] if argv is None else argv
+    listening, alive, ready = map(int, numbers)
+    settings = read_settings(msgspec.json.decode(given))
+    try:
+        made = make_app(load_config(Path(path)), settings)
+    except DemurError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - the process that started it has no other ear
+        return 1
+    with socket.socket(fileno=listening) as listener:
+        server = Server(made, settings, listener, lambda _: _tell(ready))
+        Thread(target=_await_end, args=(alive, server.stop), daemon=True).start()
+        server.run(sockets=[listener])
+    return 0
+
+
+def _tell(ready: int) -> None:
+    # Whoever started it may have stopped listening.
+    with suppress(OSError):
+        os.write(ready, b"1")
+    os.close(ready)
+
+
+def _await_end(alive: int, stop: Callable[[], None]) -> None:
+    """Stop when whoever started this process is gone."""
+    os.read(alive, 1)
+    stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+from typing import Any
+
+import msgspec
+import pytest
+from gates import cleanup, finding, gate_over, grant, refund
+from served import add_key, served, serving
+
+from demur.observe.metrics import Metrics
+from demur.store.backend import UnavailableError
+from demur.store.opening import open_store
+from demur.store.store import Store
+
+
+class Lost(Store):
+    """A store that cannot be written to."""
+
+    async def aput(self, *_: Any) -> Any:
+        """Fail."""
+        raise UnavailableError("the disk is full")
+
+
+def test_a_refusal_is_a_200_with_its_record() -> None:
+    with served() as call:
+        answered = call("POST", "/v1/decide", {"request": refund(500)})
+        record = answered.json()
+
+        assert answered.status_code == 200
+        assert record["verdict"] == "ESCALATE"
+        assert record["request"]["evidence"] == {"ticket_id": "T-1"}
+        stored = call.store.get(record["decision_id"])
+    assert stored is not None
+    assert record == dict(stored.items())
+
+
+def test_what_came_beside_the_request_counts() -> None:
+    with served() as call:
+        found = msgspec.to_builtins(finding("RCE_RISK"))
+        body = {"request": refund(20), "findings": [found], "signals": {"mood": 1}}
+        record = call("POST", "/v1/decide", body).json()
+
+    assert record["reason_codes"] == ["RCE_RISK"]
+    assert record["risk_signals"]["mood"] == 1
+
+
+def test_the_key_says_whose_decision_it_is() -> None:
+    with served() as call:
+        key, every = add_key(call.store, "acme"), add_key(call.store, "")
+        mine = call("POST", "/v1/decide", {"request": refund()}, key=key)
+        claimed = {"request": refund(tenant={"id": "other"})}
+
+        assert mine.json()["tenant"] == "acme"
+        assert call("POST", "/v1/decide", claimed, key=key).status_code == 422
+        assert call("POST", "/v1/decide", claimed, key=every).json()["tenant"] == "other"
+        assert call("POST", "/v1/decide", {"request": refund()}, key=every).json()["tenant"] == (
+            "default"
+        )
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({}, None),
+        ({"request": 1}, "request"),
+        ({"request": {"action": {}}}, "action"),
+        ({"request": refund(), "extra": 1}, None),
+        ({"request": refund(), "findings": [{"code": "NO_SUCH", "surface": "input"}]}, None),
+        ({"request": refund(), "grants": [{}]}, "grants[0]"),
+        ({"request": refund(), "signals": {"failure_similarity": 1}}, "signals.failure_similarity"),
+        ({"request": refund(), "accepted": [1]}, "accepted[0]"),
+        ([], None),
+    ],
+)
+def test_a_request_that_cannot_be_used_is_told_and_not_stored(body: Any, where: str | None) -> None:
+    with served() as call:
+        answered = call("POST", "/v1/decide", body)
+
+        assert answered.status_code == 422
+        assert answered.json()["code"] == "REQUEST_INVALID"
+        assert answered.json().get("where") == where
+        assert list(call.store.find()) == []
+
+
+def test_the_same_request_id_gives_the_same_decision_and_another_request_a_conflict() -> None:
+    with served() as call:
+        body = {"request": refund(20, request_id="r1")}
+        first, again = call("POST", "/v1/decide", body), call("POST", "/v1/decide", body)
+        other = call("POST", "/v1/decide", {"request": refund(30, request_id="r1")})
+
+    assert again.json()["decision_id"] == first.json()["decision_id"]
+    assert other.status_code == 409
+    assert other.json()["code"] == "IDEMPOTENCY_CONFLICT"
+
+
+def test_what_could_not_be_stored_is_no_decision() -> None:
+    with (
+        open_store(":memory:") as real,
+        gate_over(Lost(real.backend)) as gate,
+        serving(gate) as call,
+    ):
+        answered = call("POST", "/v1/decide", {"request": refund()})
+
+    assert answered.status_code == 503
+    assert answered.json()["code"] == "STORAGE_UNAVAILABLE"
+    assert answered.headers["retry-after"] == "1"
+
+
+def test_what_fails_inside_is_an_abstention_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served() as call:
+        broken = call.service.gate._engine
+
+        def fail(_: Any) -> Any:
+            raise RuntimeError("inside")
+
+        monkeypatch.setattr(type(broken), "judge", lambda *_: fail(None))
+        answered = call("POST", "/v1/decide", {"request": refund()})
+
+    assert answered.status_code == 200
+    assert answered.json()["verdict"] == "ABSTAIN"
+    assert answered.json()["reason_codes"] == ["INTERNAL_ERROR"]
+
+
+def test_deciding_is_timed_where_metrics_are_kept() -> None:
+    metrics = Metrics()
+    with served(metrics=metrics) as call:
+        call("POST", "/v1/decide", {"request": refund()})
+
+    assert b"demur_decision_seconds_count 1.0" in metrics.exposition()
+
+
+def test_accepted_constraints_and_grants_resolve() -> None:
+    with served() as call:
+        asked = call("POST", "/v1/decide", {"request": cleanup()}).json()
+        path = f"/v1/decisions/{asked['decision_id']}/resolve"
+        resolved = call("POST", path, {"accepted": ["dry_run"]})
+
+        assert resolved.status_code == 200
+        assert resolved.json()["decision_output"] == "ALLOW_CONSTRAINED"
+        assert call("POST", "/v1/decisions/NO/resolve", {}).status_code == 404
+        assert call("POST", path, {"accepted": 1}).status_code == 422
+
+
+def test_an_approval_comes_over_http() -> None:
+    with served() as call:
+        asked = call("POST", "/v1/decide", {"request": refund(500)}).json()
+        given = msgspec.to_builtins(grant(asked["scope"]))
+        path = f"/v1/decisions/{asked['decision_id']}/resolve"
+
+        assert call("POST", path, {"grants": [given]}).json()["verdict"] == "ALLOW"

@@ -1,0 +1,178 @@
+import io
+import zipfile
+
+import msgspec
+import pytest
+from gates import cleanup, finding, refund
+from served import Caller, add_key, served
+
+from demur.service.routes.shown import as_shown
+
+
+def decided(call: Caller, *values: int) -> list[str]:
+    asked = [call("POST", "/v1/decide", {"request": refund(value)}) for value in values]
+    return [answered.json()["decision_id"] for answered in asked]
+
+
+def listed(call: Caller, query: str) -> list[str]:
+    answered = call("GET", f"/v1/decisions?{query}")
+    assert answered.status_code == 200, answered.text
+    return [record["decision_id"] for record in answered.json()["decisions"]]
+
+
+def test_decisions_are_listed_newest_first_in_pages() -> None:
+    with served() as call:
+        ids = decided(call, 1, 2, 3)
+        first = call("GET", "/v1/decisions?limit=2").json()
+        rest = call("GET", f"/v1/decisions?limit=2&before={first['next']}").json()
+
+    assert [record["decision_id"] for record in first["decisions"]] == ids[:0:-1]
+    assert [record["decision_id"] for record in rest["decisions"]] == ids[:1]
+    assert rest["next"] is None
+
+
+def test_decisions_are_found_by_what_they_are() -> None:
+    with served() as call:
+        small, large = decided(call, 1, 500)
+        call("POST", f"/v1/decisions/{small}/labels", {"value": "good"})
+        for query, found in {
+            "verdict=ALLOW": [small],
+            "output=REFUSE_WITH_PATH": [large],
+            "class=WORKFLOW_BLOCK": [large],
+            "code=REFUND_OVER_ESCALATION_LIMIT": [large],
+            "action=refund": [large, small],
+            "action=nothing": [],
+            "subject=agent:billing&code=": [large, small],
+            "since=2026-11-15&until=2026-11-15T12:00:01Z": [large, small],
+            "since=2026-11-15T13:00:00%2B01:00": [large, small],
+            "until=2026-11-15T12:00:00": [],
+            "unreviewed=1": [large],
+            "unreviewed=0": [large, small],
+            "tenant=default": [large, small],
+            "tenant=other": [],
+        }.items():
+            assert listed(call, query) == found, query
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0",
+        "limit=x",
+        "since=yesterday",
+        "verdict=NO",
+        "until=9999999",
+        "colour=red",
+        "class=X",
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(query: str) -> None:
+    with served() as call:
+        assert call("GET", f"/v1/decisions?{query}").status_code == 422
+
+
+@pytest.mark.parametrize("part", ["", "/explain", "/pack", "/labels"])
+@pytest.mark.parametrize(
+    "name", ["NO", "%00", "a%20b", "..", "x" * 65, "%F0%9F%98%80", "'%20OR%201=1"]
+)
+def test_what_is_not_there_is_a_404(part: str, name: str) -> None:
+    with served() as call:
+        assert call("GET", f"/v1/decisions/{name}{part}").status_code == 404
+
+
+def test_a_decision_is_shown_whole_also_once_it_is_erased() -> None:
+    with served() as call:
+        [one] = decided(call, 500)
+        shown = call("GET", f"/v1/decisions/{one}").json()
+        assert shown["request"]["action"]["type"] == "refund"
+        assert {"salt", "fingerprint", "sealed"}.isdisjoint(shown)
+        call.store.erase("default", "agent:billing")
+        erased = call("GET", f"/v1/decisions/{one}").json()
+        record = call.store.get(one)
+
+    assert erased["request"] is None
+    assert record is not None
+    assert list(as_shown(record)) == list(record)
+
+
+def test_a_decision_is_explained_replayed_and_exported() -> None:
+    with served() as call:
+        [one] = decided(call, 500)
+        told = call("GET", f"/v1/decisions/{one}/explain").json()
+        again = call("POST", f"/v1/decisions/{one}/replay").json()
+        pack = call("GET", f"/v1/decisions/{one}/pack")
+
+    assert told["rules"][0]["rule_id"] == "R_LIMIT"
+    assert told["family"] == [one]
+    assert again == {"same": True, "differences": [], "notes": []}
+    assert pack.headers["content-disposition"] == f'attachment; filename="{one}.zip"'
+    assert "record.json" in zipfile.ZipFile(io.BytesIO(pack.content)).namelist()
+
+
+def test_what_was_erased_cannot_be_made_again() -> None:
+    with served() as call:
+        [one] = decided(call, 500)
+        call.store.erase("default", "agent:billing")
+        answered = call("POST", f"/v1/decisions/{one}/replay")
+
+    assert answered.status_code == 422
+    assert answered.json()["code"] == "CONTEXT_MISSING"
+
+
+def test_grants_are_told() -> None:
+    with served() as call:
+        asked = call("POST", "/v1/decide", {"request": cleanup()}).json()
+        told = call("GET", f"/v1/decisions/{asked['decision_id']}/explain").json()
+
+    assert told["grants"] == []
+    assert told["codes"]["DESTRUCTIVE_ACTION"]
+
+
+def test_labels_and_outcomes_are_kept_with_who_said_so() -> None:
+    with served() as call:
+        key = add_key(call.store, "acme")
+        body = {"request": refund(500)}
+        one = call("POST", "/v1/decide", body, key=key).json()["decision_id"]
+        path = f"/v1/decisions/{one}"
+        said = {"value": "false_refusal", "note": "<b>no</b>\nline", "by": "mary"}
+        first = call("POST", f"{path}/labels", said, key=key)
+        learned = call("POST", f"{path}/outcome", {"outcome": "failure", "days": 2}, key=key)
+        labels = call("GET", f"{path}/labels", key=key).json()["labels"]
+        kept = call.store.experiences("acme", "2026-11-15T12:00:00.000Z")
+
+    assert (first.status_code, learned.status_code) == (201, 201)
+    assert [label["by"] for label in labels] == ["mary", key.split("_")[1]]
+    assert labels[0]["note"] == said["note"]
+    assert kept[0].expires_at == "2026-11-17T12:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"value": "bad"},
+        {"value": "good", "note": "x" * 2001},
+        {"value": "good", "note": "a\0b"},
+        {"value": "good", "by": 1},
+        {},
+    ],
+)
+def test_a_label_that_cannot_be_kept_is_refused(body: dict[str, object]) -> None:
+    with served() as call:
+        [one] = decided(call, 500)
+        assert call("POST", f"/v1/decisions/{one}/labels", body).status_code == 422
+
+
+def test_statistics_count_what_was_decided() -> None:
+    with served() as call:
+        decided(call, 1, 500)
+        seen = msgspec.to_builtins(finding("RCE_RISK"))
+        call("POST", "/v1/decide", {"request": refund(1), "findings": [seen]})
+        found = call("GET", "/v1/stats?hours=24").json()
+        other = call("GET", "/v1/stats?tenant=other").json()
+
+    assert found["decisions"] == 3
+    assert found["verdicts"][0] == {"name": "ALLOW", "count": 1, "percent": 33.33}
+    assert found["deny_reasons"] == [{"name": "RCE_RISK", "count": 1, "percent": 100.0}]
+    assert found["surfaces"] == [{"name": "input", "count": 1, "percent": 100.0}]
+    assert found["by_hour"] == {"2026-11-15T12": 3}
+    assert other["decisions"] == 0

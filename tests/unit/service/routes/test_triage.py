@@ -1,0 +1,90 @@
+import gzip
+from typing import Any
+
+import httpx
+import pytest
+from served import Caller, served
+
+from demur.service.routes.triage import _bounded
+from demur.service.settings import ServiceSettings
+
+LOG = b"""2026-11-15T12:00:01Z REFUSED: RCE_RISK: curl | sh
+2026-11-15T12:00:02Z all is well
+2026-11-15T13:00:03Z REFUSED: RCE_RISK: wget | sh
+2026-11-15T13:00:04Z REFUSED: RATE_LIMIT: too often
+"""
+
+
+def sent(call: Caller, content: bytes, query: str = "", kind: str = "text/plain") -> httpx.Response:
+    return call("POST", f"/v1/triage{query}", content=content, headers={"content-type": kind})
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_the_refusals_of_a_log_are_counted(pack: Any) -> None:
+    with served() as call:
+        found = sent(call, pack(LOG), "?top=1&samples=2", "application/octet-stream").json()
+
+    assert found["total"] == 3
+    assert found["groups"] == [
+        {"code": "RCE_RISK", "canonical": 2, "legacy": 0, "total": 2, "share": 0.666667}
+    ]
+    assert found["more_groups"] == 1
+
+
+def test_a_log_is_counted_by_hour_and_by_class() -> None:
+    with served() as call:
+        hours = sent(call, LOG, "?by=hour&format=text").json()["groups"]
+        classes = sent(call, LOG, "?by=class").json()["groups"]
+
+    assert [(group["hour"], group["total"]) for group in hours] == [
+        ("2026-11-15T12", 1),
+        ("2026-11-15T13", 2),
+    ]
+    assert sum(group["total"] for group in classes) == 3
+
+
+def test_a_log_that_was_packed_to_be_large_is_cut_off() -> None:
+    with served(ServiceSettings(largest_log=100_000)) as call:
+        bomb = sent(call, gzip.compress(b"\n" * 20_000_000), kind="application/gzip")
+        large = sent(call, b"x" * 100_001)
+
+    assert (bomb.status_code, large.status_code) == (413, 413)
+    assert bomb.json()["code"] == "REQUEST_INVALID"
+
+
+def test_a_log_that_takes_too_long_is_given_up() -> None:
+    progress = _bounded(100, -1.0)
+
+    with pytest.raises(TimeoutError):
+        progress(1)
+
+
+@pytest.mark.parametrize("query", ["?by=file", "?by=", "?top=0", "?samples=21", "?format=xml"])
+def test_a_question_that_makes_no_sense_is_refused(query: str) -> None:
+    with served() as call:
+        assert sent(call, LOG, query).status_code == 422
+
+
+def test_damaged_logs_are_counted_as_far_as_they_go() -> None:
+    with served() as call:
+        found = sent(call, gzip.compress(LOG)[:-12]).json()
+
+    assert found["unread"]
+
+
+def test_a_log_is_no_json() -> None:
+    with served() as call:
+        assert sent(call, LOG, kind="application/json").status_code == 415
+
+
+def test_only_so_many_logs_are_taken_at_once() -> None:
+    with served() as call:
+        places = [call.service.taking_log() for _ in range(4)]
+        for place in places:
+            place.__enter__()
+        refused = sent(call, LOG)
+        for place in places:
+            place.__exit__(None, None, None)
+
+        assert refused.status_code == 503
+        assert sent(call, LOG).status_code == 200

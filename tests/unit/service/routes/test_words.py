@@ -1,0 +1,85 @@
+"""Routes that read and write refusals: normalise, detect, respond, codes."""
+
+from typing import Any
+
+import pytest
+from gates import refund
+from served import add_key, served
+
+CUT = {"choices": [{"finish_reason": "content_filter", "message": {"content": None}}]}
+
+
+@pytest.mark.parametrize("more", ["", "x" * 5000])
+def test_a_providers_refusal_is_normalised(more: str) -> None:
+    with served() as call:
+        found = call("POST", "/v1/normalize", {**CUT, "more": more}).json()["refusal"]
+
+    assert found["code"] == "FILTERED_UNSPECIFIED"
+
+
+@pytest.mark.parametrize("body", [{"choices": []}, [], 1, "text", True, {}])
+def test_what_carries_no_refusal_gives_null(body: Any) -> None:
+    with served() as call:
+        assert call("POST", "/v1/normalize", body).json() == {"refusal": None}
+
+
+def test_prose_that_refuses_is_detected() -> None:
+    with served() as call:
+        found = call("POST", "/v1/detect", {"response": "I'm sorry, but I can't help with that."})
+        other = call("POST", "/v1/detect", {"response": "Paris.", "prompt": "Capital of France?"})
+
+        assert found.json()["kind"] == "full"
+        assert other.json()["kind"] == "none"
+        assert call("POST", "/v1/detect", {"response": 1}).status_code == 422
+
+
+def test_a_code_is_put_into_words() -> None:
+    with served() as call:
+        body = {"code": "DESTRUCTIVE_ACTION", "locale": "de", "audience": "end_user"}
+        told = call("POST", "/v1/respond", body).json()
+        agent = call("POST", "/v1/respond", {"code": "RCE_RISK", "audience": "agent"}).json()
+
+    assert told["locale"] == "de"
+    assert told["text"] == told["view"]["text"]
+    assert agent["view"]["code"] == "RCE_RISK"
+
+
+def test_a_decision_is_put_into_words_for_whoever_may_read_it() -> None:
+    with served() as call:
+        decider = add_key(call.store, "default", "decide")
+        one = call("POST", "/v1/decide", {"request": refund(500)}).json()["decision_id"]
+        body = {"decision_id": one, "audience": "operator"}
+        told = call("POST", "/v1/respond", body).json()
+        refused = call("POST", "/v1/respond", body, key=decider)
+        allowed = call("POST", "/v1/respond", {"decision_id": one}, key=decider)
+
+    assert told["view"]["decision_id"] == one
+    assert refused.status_code == 403
+    assert allowed.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 422),
+        ({"code": "RCE_RISK", "decision_id": "x"}, 422),
+        ({"code": "NO_SUCH"}, 422),
+        ({"code": "RCE_RISK", "audience": "king"}, 422),
+        ({"code": "SUCCESS_MEMORY_SIMILAR_ALLOW"}, 422),
+        ({"code": "RCE_RISK", "slots": {"a": 1}}, 422),
+        ({"decision_id": "NO"}, 404),
+    ],
+)
+def test_what_cannot_be_put_into_words_is_refused(body: Any, status: int) -> None:
+    with served() as call:
+        assert call("POST", "/v1/respond", body).status_code == status
+
+
+def test_codes_are_listed_and_shown() -> None:
+    with served() as call:
+        listed = call("GET", "/v1/codes").json()
+        one = call("GET", "/v1/codes/RCE_RISK").json()
+
+        assert one in listed["codes"]
+        assert call("GET", "/v1/codes/acme.com/NOTHING").status_code == 404
+        assert call("GET", "/v1/codes/NOTHING").status_code == 404

@@ -1,0 +1,44 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.service.buckets import Buckets
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+def test_a_burst_passes_and_the_next_one_waits() -> None:
+    clock = Clock()
+    buckets = Buckets(10, 3, seconds=clock)
+
+    assert [buckets.wait("a") for _ in range(3)] == [0.0] * 3
+    assert buckets.wait("a") == pytest.approx(0.1)
+    assert buckets.wait("b") == 0.0
+    clock.now += 0.11
+    assert buckets.wait("a") == 0.0
+
+
+@given(
+    st.integers(1, 50),
+    st.integers(1, 20),
+    st.lists(st.floats(0, 0.5), min_size=1, max_size=80),
+)
+def test_no_key_gets_more_than_its_share(rate: int, burst: int, pauses: list[float]) -> None:
+    """INVARIANT: a key never calls more often than its burst and its rate allow."""
+    clock = Clock()
+    buckets = Buckets(rate, burst, seconds=clock)
+    admitted: list[float] = []
+    for pause in pauses:
+        clock.now += pause
+        if not buckets.wait("key"):
+            admitted.append(clock.now)
+    for first, begin in enumerate(admitted):
+        for count, end in enumerate(admitted[first:], 1):
+            assert count <= burst + (end - begin) * rate + 1e-6

@@ -1,0 +1,173 @@
+"""Tenants cannot read each other: shown route by route; a route that is not in the table fails."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from gates import refund
+from served import Caller, add_key, served
+
+from demur.observe.metrics import Metrics
+from demur.service.route import Route
+from demur.service.routes.api import ROUTES
+
+MARK = "only-acme-knows-this"
+
+
+class Scene(NamedTuple):
+    """A service where acme has a decision, and somebody of another tenant with all roles."""
+
+    call: Caller
+    acme: str
+    other: str
+    decision_id: str
+    key_id: str
+
+    def asks(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Return what the other tenant is answered."""
+        return self.call(method, path, body, key=self.other)
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    with served(metrics=Metrics()) as call:
+        acme, other = add_key(call.store, "acme", note=MARK), add_key(call.store, "other")
+        body = {"request": refund(500, evidence={"ticket_id": MARK}, request_id="r1")}
+        made = call("POST", "/v1/decide", body, key=acme).json()
+        label = {"value": "good", "note": MARK}
+        path = f"/v1/decisions/{made['decision_id']}"
+        assert call("POST", f"{path}/labels", label, key=acme).status_code == 201
+        yield Scene(call, acme, other, made["decision_id"], acme.split("_")[1])
+
+
+def unknown(method: str, part: str = "", body: Any = None) -> Callable[[Scene], httpx.Response]:
+    """Return the case of a decision that is as unknown as one that never was."""
+
+    def asked(scene: Scene) -> httpx.Response:
+        known = scene.asks(method, f"/v1/decisions/{scene.decision_id}{part}", body)
+        never = scene.asks(method, f"/v1/decisions/01M7FH87G05XE3DVBS9XHS0H7C{part}", body)
+        assert (known.status_code, known.content) == (never.status_code, never.content)
+        assert known.status_code == 404
+        return known
+
+    return asked
+
+
+def refused(method: str, path: str, body: Any = None) -> Callable[[Scene], httpx.Response]:
+    """Return the case of a tenant that is named and may not be."""
+
+    def asked(scene: Scene) -> httpx.Response:
+        answered = scene.asks(method, path.format(**scene._asdict()), body)
+        assert answered.status_code in {403, 404}
+        return answered
+
+    return asked
+
+
+def decides(scene: Scene) -> httpx.Response:
+    claimed = scene.asks("POST", "/v1/decide", {"request": refund(tenant={"id": "acme"})})
+    assert claimed.status_code == 422
+    continued = scene.asks("POST", "/v1/decide", {"request": refund(continues=scene.decision_id)})
+    assert continued.status_code == 422
+    # A request id is each tenant's own.
+    return scene.asks("POST", "/v1/decide", {"request": refund(1, request_id="r1")})
+
+
+def finds(scene: Scene) -> httpx.Response:
+    named = scene.asks("GET", "/v1/decisions?tenant=acme")
+    assert named.status_code == 403
+    by_id = scene.asks("GET", f"/v1/decisions?request_id=r1&before={scene.decision_id}Z")
+    assert by_id.json()["decisions"] == []
+    return scene.asks("GET", "/v1/decisions")
+
+
+def counts(scene: Scene) -> httpx.Response:
+    assert scene.asks("GET", "/v1/stats?tenant=acme").status_code == 403
+    answered = scene.asks("GET", "/v1/stats")
+    assert answered.json()["decisions"] == 0
+    return answered
+
+
+def responds(scene: Scene) -> httpx.Response:
+    answered = scene.asks("POST", "/v1/respond", {"decision_id": scene.decision_id})
+    assert answered.status_code == 404
+    return answered
+
+
+def lists_keys(scene: Scene) -> httpx.Response:
+    assert scene.asks("GET", "/v1/keys?tenant=acme").status_code == 403
+    answered = scene.asks("GET", "/v1/keys")
+    assert {key["tenant"] for key in answered.json()["keys"]} == {"other"}
+    return answered
+
+
+def the_same_for_all(method: str, path: str, body: Any = None) -> Callable[[Scene], httpx.Response]:
+    """Return the case of a route that has nothing of any tenant."""
+
+    def asked(scene: Scene) -> httpx.Response:
+        mine = scene.asks(method, path, body)
+        theirs = scene.call(method, path, body, key=scene.acme)
+        assert (mine.status_code, mine.content) == (theirs.status_code, theirs.content)
+        return mine
+
+    return asked
+
+
+def counts_log(scene: Scene) -> httpx.Response:
+    kind = {"content-type": "text/plain"}
+    log = b"REFUSED: RCE_RISK: mine"
+    return scene.call("POST", "/v1/triage", content=log, headers=kind, key=scene.other)
+
+
+CASES: dict[str, Callable[[Scene], httpx.Response]] = {
+    "decide": decides,
+    "resolve": unknown("POST", "/resolve", {"accepted": ["dry_run"]}),
+    "guard": the_same_for_all("POST", "/v1/guard/input", {"event": "hello"}),
+    "normalize": the_same_for_all("POST", "/v1/normalize", {}),
+    "detect": the_same_for_all("POST", "/v1/detect", {"response": "No."}),
+    "respond": responds,
+    "find decisions": finds,
+    "get decision": unknown("GET"),
+    "explain decision": unknown("GET", "/explain"),
+    "replay decision": unknown("POST", "/replay"),
+    "export decision": unknown("GET", "/pack"),
+    "list labels": unknown("GET", "/labels"),
+    "add label": unknown("POST", "/labels", {"value": "good"}),
+    "learn outcome": unknown("POST", "/outcome", {"outcome": "success"}),
+    "stats": counts,
+    "list codes": the_same_for_all("GET", "/v1/codes"),
+    "get code": the_same_for_all("GET", "/v1/codes/RCE_RISK"),
+    "list keys": lists_keys,
+    "make key": refused("POST", "/v1/keys", {"roles": ["read"], "tenant": "acme"}),
+    "revoke key": refused("DELETE", "/v1/keys/{key_id}"),
+    "metrics": refused("GET", "/metrics"),
+    "health": the_same_for_all("GET", "/health"),
+    "ready": the_same_for_all("GET", "/ready"),
+    "openapi": the_same_for_all("GET", "/openapi.json"),
+    "triage": counts_log,
+}
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_no_route_tells_one_tenant_about_another(route: Route, scene: Scene) -> None:
+    answered = CASES[route.name](scene)
+
+    assert MARK not in answered.text
+    assert scene.decision_id not in answered.text
+    after = scene.call("GET", f"/v1/decisions/{scene.decision_id}/labels", key=scene.acme).json()
+    assert len(after["labels"]) == 1
+    assert scene.call("GET", "/v1/codes/RCE_RISK", key=scene.acme).status_code == 200
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.role], ids=lambda r: r.name)
+def test_no_route_answers_without_a_key_or_the_role(route: Route, scene: Scene) -> None:
+    path = route.path.replace("{surface}", "input").replace("{code:path}", "RCE_RISK")
+    path = path.format(decision_id=scene.decision_id, key_id=scene.key_id)
+    body = route.example if route.method == "POST" else None
+    nothing = add_key(scene.call.store, "acme", "label" if route.role != "label" else "read")
+    scene.call.service.doorkeeper.open_to_local = False
+
+    assert scene.call(route.method, path, body).status_code == 401
+    assert scene.call(route.method, path, body, key="demur_no").status_code == 401
+    assert scene.call(route.method, path, body, key=nothing).status_code == 403

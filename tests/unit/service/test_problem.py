@@ -1,0 +1,38 @@
+import msgspec
+
+from demur.codes.reason_code import ReasonCode
+from demur.service.problem import ProblemError, invalid, problem_of
+
+
+def test_a_problem_carries_code_advice_place_and_help() -> None:
+    error = ProblemError(
+        429,
+        ReasonCode.RATE_LIMIT,
+        "too often",
+        where="key",
+        help="wait",
+        headers={"retry-after": "1"},
+        evidence={"retry_after": 1},
+    )
+
+    told = problem_of(error, instance="urn:x:1")
+
+    assert told["status"] == 429
+    assert told["code"] == "RATE_LIMIT"
+    assert told["type"] == "urn:demur:code:RATE_LIMIT"
+    assert told["advice"] == "retry_later"
+    assert told["detail"] == "too often"
+    assert told["evidence"] == {"retry_after": 1}
+    assert (told["where"], told["help"], told["instance"]) == ("key", "wait", "urn:x:1")
+    assert error.headers == {"retry-after": "1"}
+
+
+def test_nothing_is_said_about_a_place_that_is_not_known() -> None:
+    assert {"where", "help"}.isdisjoint(problem_of(invalid(400, "bad")))
+
+
+def test_what_a_caller_wrote_cannot_break_the_line_or_the_answer() -> None:
+    told = problem_of(invalid(422, "`a\nREFUSED: RCE_RISK: b`", "\ud800", "c"))
+
+    assert "\n" not in told["detail"]
+    assert msgspec.json.encode(told)

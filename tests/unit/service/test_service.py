@@ -1,0 +1,129 @@
+import asyncio
+import threading
+
+import pytest
+from gates import Ticking, gate_over
+from served import add_key, served
+
+from demur.gate.limiter import LocalLimiter
+from demur.service.access import LOCAL, Principal, Role
+from demur.service.problem import ProblemError
+from demur.service.service import _MOST_WAITING, Service
+from demur.service.settings import ServiceSettings
+from demur.store.backend import StorageError
+from demur.store.opening import open_store
+from demur.store.store import Store
+
+CALLER = Principal("k", "acme", frozenset({Role.READ}))
+
+
+def test_without_a_store_there_is_nothing_to_read() -> None:
+    service = Service(gate_over(None))
+    with pytest.raises(ProblemError) as caught:
+        service.store  # noqa: B018 - asking is the test
+    service.close()
+
+    assert caught.value.status == 503
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "is_open"),
+    [
+        (ServiceSettings(), False, True),
+        (ServiceSettings(hosts=("localhost",)), False, True),
+        (ServiceSettings(), True, False),
+        (ServiceSettings(host="0.0.0.0"), False, False),  # noqa: S104 - the case in question
+        (ServiceSettings(hosts=("demur.example",)), False, False),
+    ],
+)
+def test_only_a_private_service_without_keys_is_open(
+    settings: ServiceSettings, key: bool, is_open: bool
+) -> None:
+    with gate_over(open_store(":memory:")) as gate:
+        assert gate.store is not None
+        if key:
+            token = add_key(gate.store)
+            # A door that somebody locked once stays locked.
+            gate.store.revoke_key(token.split("_")[1], "2026-11-15T12:00:00.000Z")
+        service = Service(gate, settings)
+        service.close()
+
+    assert service.doorkeeper.open_to_local is is_open
+
+
+def test_a_store_that_cannot_tell_about_keys_leaves_the_door_shut() -> None:
+    class Broken(Store):
+        def keys(self) -> list[object]:  # type: ignore[override]
+            raise StorageError("gone")
+
+    with open_store(":memory:") as real:
+        broken = Broken(real.backend)
+        service = Service(gate_over(broken))
+        service.close()
+
+    assert not service.doorkeeper.open_to_local
+
+
+def test_work_is_done_elsewhere_than_in_the_loop() -> None:
+    with served() as call:
+        done = call.run(call.service.work(threading.current_thread))
+
+    assert done is not threading.current_thread()
+
+
+def test_more_than_can_wait_is_turned_away_at_once() -> None:
+    go_on = threading.Event()
+    with served() as call:
+
+        async def flood() -> int:
+            jobs = [
+                asyncio.create_task(call.service.work(go_on.wait, 10))
+                for _ in range(_MOST_WAITING + 5)
+            ]
+            await asyncio.sleep(0.05)
+            go_on.set()
+            ended = await asyncio.gather(*jobs, return_exceptions=True)
+            assert await call.service.work(lambda: True)
+            return sum(isinstance(one, ProblemError) and one.status == 503 for one in ended)
+
+        assert call.run(flood()) == 5
+
+
+def test_work_after_the_end_is_refused_and_not_counted() -> None:
+    with served() as call:
+        call.service.close()
+        with pytest.raises(ProblemError, match="shutting down"):
+            call.run(call.service.work(lambda: True))
+
+        assert call.service._waiting == 0
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_key_that_calls_too_often_waits_and_others_do_not(shared: bool) -> None:
+    limiter = LocalLimiter() if shared else None
+    with served(ServiceSettings(rate=1, burst=2), limiter=limiter) as call:
+
+        async def count(caller: Principal, times: int) -> None:
+            for _ in range(times):
+                await call.service.count(caller)
+
+        call.run(count(CALLER, 2))
+        with pytest.raises(ProblemError) as caught:
+            call.run(count(CALLER, 1))
+        call.run(count(CALLER._replace(name="other"), 2))
+        call.run(count(LOCAL, 10))
+
+    assert caught.value.status == 429
+    assert caught.value.headers == {"retry-after": "1"}
+    assert caught.value.evidence == {"retry_after": 1}
+
+
+def test_everything_is_closed_once_and_says_so() -> None:
+    closed: list[str] = []
+    service = Service(gate_over(None), clock=Ticking())
+    service.on_close(lambda: closed.append("a"))
+    service.close()
+    service.close()
+
+    assert closed == ["a"]
+    assert service.closing

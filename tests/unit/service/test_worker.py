@@ -1,0 +1,105 @@
+import os
+import socket
+import threading
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from gates import gate_over
+from listening import folder_of
+from served import add_key
+
+from demur.errors import InputError
+from demur.gate.config import load_config, open_configured_store
+from demur.service import worker
+from demur.service.server import bind
+from demur.service.settings import ServiceSettings
+from demur.store.opening import open_store
+
+ANYWHERE = ServiceSettings(host="0.0.0.0")  # noqa: S104 - what needs a key
+
+
+def test_the_settings_file_makes_the_application(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEMUR_CONFIG", str(folder_of(tmp_path, rate=7) / "demur.toml"))
+    app = worker.app()
+    service = app.state.service
+    service.close()
+
+    assert service.settings.rate == 7
+    assert service.metrics is not None
+    assert not service.sample
+
+
+def test_without_settings_there_is_no_application(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEMUR_CONFIG", raising=False)
+
+    with pytest.raises(InputError, match="no settings"):
+        worker.app()
+
+
+def test_others_can_reach_it_only_if_there_is_a_key(tmp_path: Path) -> None:
+    config = load_config(folder_of(tmp_path) / "demur.toml")
+    with pytest.raises(InputError, match="there is no key") as caught:
+        worker.make_app(config, ANYWHERE)
+    assert "demur keys create" in str(caught.value.help)
+
+    store = open_configured_store(config)
+    assert store is not None
+    with store:
+        add_key(store)
+    worker.make_app(config, ANYWHERE).state.service.close()
+
+
+def test_a_gate_without_a_store_has_no_keys_and_stays_at_home() -> None:
+    worker.check_keys(gate_over(None), ServiceSettings())
+    with pytest.raises(InputError):
+        worker.check_keys(gate_over(None), ANYWHERE)
+
+
+def test_a_revoked_key_does_not_open_the_house() -> None:
+    with gate_over(open_store(":memory:")) as gate:
+        assert gate.store is not None
+        token = add_key(gate.store)
+        gate.store.revoke_key(token.split("_")[1], "2026-11-15T12:00:00.000Z")
+        with pytest.raises(InputError):
+            worker.check_keys(gate, ANYWHERE)
+
+
+def test_a_worker_serves_on_a_socket_that_it_was_given_until_its_parent_is_gone(
+    tmp_path: Path,
+) -> None:
+    folder = folder_of(tmp_path)
+    settings = ServiceSettings(port=0, drain_s=0.0)
+    listener = bind(settings)
+    port = listener.getsockname()[1]
+    alive, held = os.pipe()
+    ready, told = os.pipe()
+    given = msgspec.json.encode(settings).decode()
+    words = [str(folder / "demur.toml"), given, *map(str, (listener.detach(), alive, told))]
+    ended: list[int] = []
+    thread = threading.Thread(target=lambda: ended.append(worker.main(words)))
+    thread.start()
+    assert os.read(ready, 1) == b"1"
+    assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+    os.close(held)
+    thread.join(30)
+    os.close(ready)
+    os.close(alive)
+
+    assert ended == [0]
+
+
+def test_a_worker_that_cannot_start_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as unused:
+        words = [str(tmp_path / "no.toml"), "{}", str(unused.fileno()), "0", "0"]
+
+        assert worker.main(words) == 1
+    assert "no.toml" in capsys.readouterr().err
