@@ -28,6 +28,8 @@ bench: $(READY) ## measure: the contract beside plain `re`, policies as they gro
 	@$(PY) bench/scan.py
 	@$(PY) bench/output.py
 	@$(PY) bench/pipeline.py
+	@$(PY) bench/triage.py
+	@$(PY) bench/evals.py
 
 bench-guards: $(READY) ## measure what guards find and wrongly stop; DATA=folder of labelled sets
 	@$(PY) bench/guards.py $(DATA)
@@ -42,6 +44,7 @@ drift: $(READY) ## find values of the newest SDKs that no mapping knows (install
 
 bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate, heavy environment)
 	@.venv-bench/bin/python bench/decide.py
+	@$(PY) bench/service.py
 
 .venv-bench/.ready: requirements/bench.txt
 	@echo "== setting up .venv-bench" && rm -rf .venv-bench && python3 -m venv .venv-bench
@@ -50,7 +53,7 @@ bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate
 	@touch $@
 
 lock: $(READY) ## pin the newest versions with hashes (needs uv)
-	@uv pip compile pyproject.toml requirements/dev.in --extra arrow --extra ed25519 --extra guards --extra memory --extra observe \
+	@uv pip compile pyproject.toml requirements/dev.in --extra arrow --extra ed25519 --extra evals --extra guards --extra memory --extra observe \
 	  --extra postgres --extra redis --extra service --extra triage --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
 	  --quiet --output-file requirements/dev.txt

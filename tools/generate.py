@@ -28,6 +28,7 @@ GENERATORS = (
     "demur.policy.schema",
     "demur.providers.page",
     "demur.respond.schema",
+    "demur.service.reference",
     "demur.cli.reference",
 )
 
