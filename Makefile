@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test test-slow fix generate bench bench-detect bench-guards bench-peers drift lock format lint types layers generated tests clean
+.PHONY: help dev demo test test-slow test-browser fix generate bench bench-detect bench-guards bench-peers drift lock format lint types layers generated tests clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -7,13 +7,26 @@ READY := .venv/.ready
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-dev: $(READY) ## set up, then run the tour
+dev: $(READY) ## set up, fill a store with a sample day, and serve the dashboard
+	@mkdir -p .demur_dev && cd .demur_dev && { test -f demur.toml || ../.venv/bin/demur init > /dev/null; }
+	@cd .demur_dev && ../.venv/bin/demur serve --sample
+
+demo: $(READY) ## set up, then run a short tour in the terminal
 	@$(PY) -m demur demo
 
 test: format lint types layers generated tests ## everything CI runs, fastest first
 
 test-slow: $(READY) ## the long fault, fuzz and load runs
 	@$(PY) -m pytest -m slow -n 0
+
+test-browser: .venv-browser/.ready ## the dashboard in a real Chromium (which has to be installed)
+	@.venv-browser/bin/python -m pytest tests/e2e -m browser -n 0
+
+.venv-browser/.ready: requirements/dev.txt requirements/browser.txt
+	@echo "== setting up .venv-browser" && rm -rf .venv-browser && python3 -m venv .venv-browser
+	@.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt --requirement requirements/browser.txt
+	@.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
 
 fix: $(READY) ## format and repair what can be repaired
 	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet .
@@ -60,6 +73,9 @@ lock: $(READY) ## pin the newest versions with hashes (needs uv)
 	@uv pip compile pyproject.toml requirements/bench.in --extra memory --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
 	  --quiet --output-file requirements/bench.txt
+	@uv pip compile requirements/browser.in --constraint requirements/dev.txt --universal \
+	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
+	  --quiet --output-file requirements/browser.txt
 
 format: $(READY)
 	@echo "== format" && $(PY) -m ruff format --check --quiet .
@@ -80,7 +96,7 @@ tests: $(READY)
 	@echo "== tests" && $(PY) -m pytest --cov --cov-report=term
 
 clean: ## remove the environment and caches
-	@rm -rf .venv .venv-bench .venv-drift .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
+	@rm -rf .venv .venv-bench .venv-browser .venv-drift .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
 $(READY): requirements/dev.txt pyproject.toml
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "demur needs Python 3.11 or newer; python3 is " + sys.version.split()[0])'

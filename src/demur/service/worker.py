@@ -15,6 +15,7 @@ from threading import Thread
 import msgspec
 from starlette.applications import Starlette
 
+from demur.codes.default import default_registry
 from demur.errors import DemurError, InputError
 from demur.gate.config import Config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
@@ -53,7 +54,7 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
     Raises:
         InputError: Others could reach it, and there is no key.
     """
-    metrics = Metrics()
+    metrics = Metrics(default_registry(*config.registries))
     gate = open_gate(config, sinks=(metrics.decided,), entropy=EntropyStock())
     try:
         check_keys(gate, settings)
@@ -63,8 +64,18 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
         gate.close()
         raise
     service.on_close(gate.close)
-    Thread(target=warm_guards, args=(service,), daemon=True).start()
+    Thread(target=_warm, args=(service,), daemon=True).start()
     return build_app(service, pages(service))
+
+
+def _warm(service: Service) -> None:
+    """Do beforehand what makes a first call slow: count what is stored, and compile rules."""
+    store = service.gate.store
+    if store is not None:
+        now = service.clock()
+        with suppress(DemurError):
+            store.tallies(None, now, now)
+    warm_guards(service)
 
 
 def check_keys(gate: Gate, settings: ServiceSettings) -> None:

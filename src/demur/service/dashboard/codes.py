@@ -1,0 +1,33 @@
+"""The codes: the reference, to be read and searched."""
+
+from demur.service.call import Answer, Call
+from demur.service.dashboard.frame import page
+
+__all__ = ["codes"]
+
+
+def codes(call: Call) -> Answer:
+    """Return the page; with `q`, only the codes in which that stands."""
+    registry = call.service.gate.registry
+    asked = call.query.get("q", "").strip()
+    sought = asked.casefold().replace(" ", "_"), asked.casefold()
+    found = [
+        entry
+        for entry in registry
+        if sought[0] in entry.code.casefold()
+        or sought[1] in f"{entry.title} {entry.description} {' '.join(entry.aliases)}".casefold()
+    ]
+    families: dict[str, list[dict[str, object]]] = {}
+    for entry in found:
+        families.setdefault(entry.family, []).append(entry.as_json())
+    return page(
+        call,
+        "codes.html",
+        title="Codes",
+        section="codes",
+        label=registry.label,
+        total=len(registry),
+        found=len(found),
+        asked=asked,
+        families=list(families.items()),
+    )

@@ -1,0 +1,51 @@
+"""An endpoint of a page: like one of the API, but a browser is told in HTML what went wrong."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from urllib.parse import urlencode
+
+from starlette.types import Receive, Scope, Send
+
+from demur.service.access import NOBODY
+from demur.service.call import Answer, Call
+from demur.service.dashboard.frame import SCHEME, TARGET, page
+from demur.service.endpoint import Endpoint
+from demur.service.problem import ProblemError
+
+__all__ = ["PageEndpoint", "wants_html"]
+
+_UNAUTHORISED = 401
+
+
+class PageEndpoint(Endpoint):
+    """Answers the calls of one page."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one call, with its address and scheme at hand."""
+        query = scope["query_string"]
+        raw = scope.get("raw_path") or scope["path"].encode()
+        target = raw.partition(b"?")[0] + (b"?" + query if query else b"")
+        known = (
+            (TARGET.encode(), target),
+            (SCHEME.encode(), scope.get("scheme", "http").encode()),
+        )
+        own = {name for name, _ in known}
+        headers = [pair for pair in scope["headers"] if pair[0] not in own]
+        await super().__call__({**scope, "headers": [*headers, *known]}, receive, send)
+
+    def refused(self, error: ProblemError, headers: Mapping[str, str]) -> Answer:
+        """Return a page that says what is wrong, or the way to the login."""
+        if not wants_html(headers):
+            return super().refused(error, headers)
+        if error.status == _UNAUTHORISED and self.route.method == "GET":
+            goal = urlencode({"next": headers.get(TARGET, "/")})
+            return Answer(b"", 303, headers={"location": f"/login?{goal}"})
+        call = Call(self._service, NOBODY, {}, {}, b"", headers)
+        phrase = HTTPStatus(error.status).phrase
+        shown = page(call, "error.html", title=phrase, status=error.status, error=error)
+        return shown._replace(headers={**shown.headers, **error.headers})
+
+
+def wants_html(headers: Mapping[str, str]) -> bool:
+    """Return whether it is a browser that asks for a page."""
+    return "text/html" in headers.get("accept", "")

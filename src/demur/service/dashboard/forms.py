@@ -1,0 +1,46 @@
+"""What browsers send: fields of forms, and files."""
+
+from urllib.parse import parse_qsl
+
+from demur.service.problem import invalid
+
+__all__ = ["file_of", "form_of"]
+
+_MOST = 20
+
+
+def form_of(body: bytes) -> dict[str, str]:
+    """Return the fields of a form.
+
+    Raises:
+        ProblemError: It is none.
+    """
+    try:
+        text = body.decode("ascii")
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST))
+    except ValueError:
+        raise invalid(400, "this is no form") from None
+
+
+def file_of(body: bytes, content_type: str) -> tuple[str, bytes]:
+    """Return the name and the content of the first file in a form.
+
+    Raises:
+        ProblemError: There is none.
+    """
+    kind, _, rest = content_type.partition(";")
+    _, found, boundary = rest.partition("boundary=")
+    if kind.strip().lower() != "multipart/form-data" or not found:
+        raise invalid(415, "a file comes in a form", "content-type")
+    edge = b"--" + boundary.strip().strip('"').encode("latin-1")
+    for part in body.split(edge)[1:-1]:
+        head, split, content = part.partition(b"\r\n\r\n")
+        name = _file_name(head)
+        if split and name is not None:
+            return name, content.removesuffix(b"\r\n")
+    raise invalid(400, "there is no file in this form")
+
+
+def _file_name(head: bytes) -> str | None:
+    _, found, rest = head.partition(b'filename="')
+    return rest.partition(b'"')[0].decode("utf-8", "replace")[:200] if found else None

@@ -1,0 +1,84 @@
+"""Texts of a request with what guards saw marked in them.
+
+A finding has offsets and not the text they count in. They are taken to count in the first
+text of the request that they fit into, the intent before all others; a text that redaction
+changed is not marked at all.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from demur.model.finding import Finding
+
+__all__ = ["Marked", "Piece", "marked_texts"]
+
+_FIRST = ("action.intent",)
+_DEEPEST = 12
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a text; `marks` are the numbers of the findings that saw it."""
+
+    text: str
+    marks: list[int]
+    label: str
+
+
+class Marked(msgspec.Struct, frozen=True, kw_only=True):
+    """A text of a request, in pieces."""
+
+    path: str
+    pieces: list[Piece]
+
+
+def marked_texts(
+    request: Mapping[str, Any], findings: Sequence[Finding], removed: Sequence[str] = ()
+) -> list[Marked]:
+    """Return the texts in which findings lie, each cut where a mark begins or ends.
+
+    Findings are numbered from 1, as they stand in the record.
+    """
+    texts = [(path, text) for path, text in _texts(request) if path not in removed]
+    spans: dict[str, list[tuple[int, int, int, str]]] = {}
+    for number, finding in enumerate(findings, start=1):
+        span = finding.span
+        if span is None or span.start == span.end:
+            continue
+        place = next((path for path, text in texts if len(text) >= span.end), None)
+        if place is not None:
+            spans.setdefault(place, []).append((span.start, span.end, number, finding.code))
+    return [
+        Marked(path=path, pieces=list(_pieces(text, spans[path])))
+        for path, text in texts
+        if path in spans
+    ]
+
+
+def _pieces(text: str, spans: list[tuple[int, int, int, str]]) -> Iterator[Piece]:
+    edges = sorted({0, len(text), *(edge for span in spans for edge in span[:2])})
+    for start, end in pairwise(edges):
+        over = [span for span in spans if span[0] <= start and end <= span[1]]
+        yield Piece(
+            text=text[start:end],
+            marks=[number for _, _, number, _ in over],
+            label=", ".join(dict.fromkeys(code for *_, code in over)),
+        )
+
+
+def _texts(request: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = list(_leaves(request, "", 0))
+    return sorted(found, key=lambda pair: pair[0] not in _FIRST)
+
+
+def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping) and depth < _DEEPEST:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key), depth + 1)
+    elif isinstance(value, list | tuple) and depth < _DEEPEST:
+        for place, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{place}]", depth + 1)

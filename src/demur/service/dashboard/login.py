@@ -1,0 +1,62 @@
+"""Coming and going: the key in a cookie that no script can read, and which tenant is looked at."""
+
+from datetime import timedelta
+
+from demur.service.access import Role
+from demur.service.call import Answer, Call
+from demur.service.dashboard.forms import form_of
+from demur.service.dashboard.frame import cookie_for, is_path, page, tenant_cookie
+from demur.service.headers import COOKIE
+from demur.service.problem import ProblemError
+
+__all__ = ["login", "login_page", "logout", "switch_tenant"]
+
+_LONGEST_KEY = 200
+
+
+def login_page(call: Call) -> Answer:
+    """Return the form that asks for a key."""
+    return _asking(call, call.query.get("next", "/"), "")
+
+
+def login(call: Call) -> Answer:
+    """Let somebody in who has a key with a role that reads."""
+    given = form_of(call.body)
+    token, goal = given.get("key", "").strip(), given.get("next", "/")
+    problem = "A key is needed." if not token else ""
+    if not problem:
+        try:
+            caller = call.service.doorkeeper.admit(token[:_LONGEST_KEY])
+            problem = "" if caller.may(Role.READ) else "This key may not read decisions."
+        except ProblemError as error:
+            problem = f"{error.problem[:1].upper()}{error.problem[1:]}."
+    if problem:
+        return _asking(call, goal, problem)
+    return _leading(goal, cookie_for(call, f"{COOKIE}={token}"))
+
+
+def _asking(call: Call, goal: str, problem: str) -> Answer:
+    return page(
+        call,
+        "login.html",
+        title="Log in",
+        status=401 if problem else 200,
+        goal=goal if is_path(goal) else "/",
+        problem=problem,
+    )
+
+
+def logout(call: Call) -> Answer:
+    """Forget the key."""
+    return _leading("/login", cookie_for(call, f"{COOKIE}=", timedelta()))
+
+
+def switch_tenant(call: Call) -> Answer:
+    """Look at another tenant; for those who may look at all."""
+    given = form_of(call.body)
+    return _leading(given.get("next", "/"), tenant_cookie(call, given.get("tenant", "")))
+
+
+def _leading(goal: str, cookie: str) -> Answer:
+    location = goal if is_path(goal) else "/"
+    return Answer(b"", 303, headers={"location": location, "set-cookie": cookie})

@@ -1,0 +1,31 @@
+"""Triage of a log that somebody drops on the page: counted, shown, and kept nowhere."""
+
+from demur.service.call import Answer, Call
+from demur.service.dashboard.forms import file_of
+from demur.service.dashboard.frame import page
+from demur.service.dashboard.log_counts import LogCounts, count_log
+
+__all__ = ["triage_page", "triaged"]
+
+
+def triage_page(call: Call) -> Answer:
+    """Return the page that asks for a log."""
+    return _page(call, None)
+
+
+def triaged(call: Call) -> Answer:
+    """Count the refusals in a log, and return the page with them."""
+    name, content = file_of(call.body, call.headers.get("content-type", ""))
+    return _page(call, count_log(name, content, call.service.clock(), call.service.gate.registry))
+
+
+def _page(call: Call, counts: LogCounts | None) -> Answer:
+    return page(
+        call,
+        "triage.html",
+        title="Triage",
+        section="triage",
+        counts=counts,
+        largest=call.service.settings.largest_log,
+        registry=call.service.gate.registry.label,
+    )

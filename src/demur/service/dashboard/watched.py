@@ -1,0 +1,208 @@
+"""What happened in a period, counted from tallies: no record is read."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from demur.codes.vocabulary import Verdict
+from demur.service.dashboard.periods import Bucket, Period, hour_index
+from demur.store.store import Store
+from demur.store.tally import FindingTally, Tallies
+
+__all__ = ["VERDICTS", "CodeCount", "SurfaceCount", "VerdictCount", "Watched", "watch"]
+
+_FEW = 8
+# From what is least to worry about to what is most; the order of every bar and legend.
+VERDICTS = (Verdict.ALLOW, Verdict.ESCALATE, Verdict.ABSTAIN, Verdict.DENY)
+
+
+class VerdictCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a verdict was given, and how often in the period before."""
+
+    verdict: str
+    count: int
+    before: int
+    percent: float
+    series: list[int]
+
+
+class CodeCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a reason was given: its part of all decisions, by verdict, and over time."""
+
+    code: str
+    count: int
+    before: int
+    percent: float
+    verdicts: dict[str, int]
+    series: list[int]
+
+
+class SurfaceCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How often guards of a surface found something, by what they asked for and by code."""
+
+    surface: str
+    count: int
+    percent: float
+    actions: dict[str, int]
+    codes: list[tuple[str, int]]
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """A period in numbers. `series` are counts by bucket."""
+
+    period: Period
+    buckets: list[Bucket]
+    decisions: int
+    before: int
+    series: list[int]
+    verdicts: list[VerdictCount]
+    codes: list[CodeCount]
+    surfaces: list[SurfaceCount]
+
+    def code(self, code: str) -> CodeCount:
+        """Return the counts of a code, none if it was not given."""
+        empty = CodeCount(
+            code=code, count=0, before=0, percent=0, verdicts={}, series=[0] * len(self.buckets)
+        )
+        return next((one for one in self.codes if one.code == code), empty)
+
+    def denials(self) -> list[CodeCount]:
+        """Return the codes of denials, most first; percentages are of denials."""
+        total = sum(one.count for one in self.verdicts if one.verdict == Verdict.DENY)
+        return _ordered(
+            msgspec.structs.replace(one, count=denied, percent=_part(denied, total))
+            for one in self.codes
+            if (denied := one.verdicts.get(Verdict.DENY, 0))
+        )
+
+
+def watch(store: Store, tenant: str | None, now: datetime, period: Period) -> Watched:
+    """Return what happened in a period, beside the period before."""
+    names = [tenant]
+    if tenant is None:
+        own: list[str | None] = [head.tenant for head in store.heads()]
+        # A few one by one are quicker than all together.
+        names = own if len(own) <= _FEW else names
+    since = period.start_before(now)
+    parts = [store.tallies(name, since, now) for name in names]
+    counted = Tallies(
+        tuple(one for part in parts for one in part.decisions),
+        tuple(one for part in parts for one in part.reasons),
+        tuple(one for part in parts for one in part.findings),
+    )
+    return _counted(counted, period, now)
+
+
+class _Sums:
+    """Counts by name: now, before, and by bucket."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.now: Counter[str] = Counter()
+        self.before: Counter[str] = Counter()
+        self._series: dict[str, list[int]] = {}
+
+    def add(self, place: int, name: str, number: int) -> None:
+        """Count something in a bucket; one before the first is of the period before."""
+        if place < 0:
+            self.before[name] += number
+            return
+        self.now[name] += number
+        self.series(name)[place] += number
+
+    def series(self, name: str) -> list[int]:
+        """Return the counts by bucket."""
+        found = self._series.get(name)
+        if found is None:
+            found = self._series[name] = [0] * self._count
+        return found
+
+
+class _Places(dict[str, int]):
+    """The bucket that each hour lies in, worked out once."""
+
+    def __init__(self, period: Period, now: datetime) -> None:
+        super().__init__()
+        self._first, self._step = period.first(now), period.step_h
+
+    def __missing__(self, hour: str) -> int:
+        moment = datetime.fromisoformat(f"{hour}:00:00+00:00")
+        place = self[hour] = hour_index(moment) // self._step - self._first
+        return place
+
+
+def _counted(counted: Tallies, period: Period, now: datetime) -> Watched:
+    places = _Places(period, now)
+    verdicts, codes = _Sums(period.count), _Sums(period.count)
+    for hour, verdict, _, _, number in counted.decisions:
+        verdicts.add(places[hour], verdict, number)
+    split: dict[str, Counter[str]] = defaultdict(Counter)
+    for hour, code, verdict, number in counted.reasons:
+        place = places[hour]
+        codes.add(place, code, number)
+        if place >= 0:
+            split[code][verdict] += number
+    total = verdicts.now.total()
+    shown = [
+        VerdictCount(
+            verdict=verdict,
+            count=verdicts.now[verdict],
+            before=verdicts.before[verdict],
+            percent=_part(verdicts.now[verdict], total),
+            series=verdicts.series(verdict),
+        )
+        for verdict in VERDICTS
+    ]
+    return Watched(
+        period=period,
+        buckets=period.buckets(now),
+        decisions=total,
+        before=verdicts.before.total(),
+        series=[sum(one) for one in zip(*(one.series for one in shown), strict=True)],
+        verdicts=shown,
+        codes=_ordered(_codes(codes, split, total)),
+        surfaces=_surfaces(counted.findings, places),
+    )
+
+
+def _codes(codes: _Sums, split: dict[str, Counter[str]], total: int) -> Iterator[CodeCount]:
+    for code, count in codes.now.items():
+        yield CodeCount(
+            code=code,
+            count=count,
+            before=codes.before[code],
+            percent=_part(count, total),
+            verdicts=dict(split[code]),
+            series=codes.series(code),
+        )
+
+
+def _surfaces(findings: Iterable[FindingTally], places: _Places) -> list[SurfaceCount]:
+    actions: dict[str, Counter[str]] = defaultdict(Counter)
+    codes: dict[str, Counter[str]] = defaultdict(Counter)
+    for hour, surface, code, action, number in findings:
+        if places[hour] >= 0:
+            actions[surface][action] += number
+            codes[surface][code] += number
+    total = sum(one.total() for one in actions.values())
+    counts = [
+        SurfaceCount(
+            surface=surface,
+            count=asked.total(),
+            percent=_part(asked.total(), total),
+            actions=dict(asked),
+            codes=sorted(codes[surface].items(), key=lambda item: (-item[1], item[0]))[:3],
+        )
+        for surface, asked in actions.items()
+    ]
+    return sorted(counts, key=lambda one: (-one.count, one.surface))
+
+
+def _ordered(codes: Iterable[CodeCount]) -> list[CodeCount]:
+    return sorted(codes, key=lambda one: (-one.count, one.code))
+
+
+def _part(count: int, total: int) -> float:
+    return 100 * count / total if total else 0.0

@@ -1,0 +1,344 @@
+"""The dashboard in a real browser: every page opened, the main ways clicked."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demur.gate.pack import read_pack
+from demur.gate.replay import replay
+from demur.store.backend import Filter
+
+pytestmark = pytest.mark.browser
+
+PAGES = {
+    "overview": "/",
+    "overview-week": "/?period=7d",
+    "decisions": "/decisions",
+    "decision": "/decisions/{answer}",
+    "refund": "/decisions/{refund}",
+    "reasons": "/reasons",
+    "reason": "/reasons/CHARGEBACK_RISK_BLOCK",
+    "review": "/review",
+    "labelled": "/review?queue=false_refusal",
+    "codes": "/codes",
+    "triage": "/triage",
+    "login": "/login",
+    "lost": "/nowhere",
+}
+LOOKS = {"light": (1360, "light"), "dark": (1360, "dark"), "phone": (360, "light")}
+BAD = (
+    "<script>window.ran = 1; alert(1)</script>",
+    '"><img src=x onerror="window.ran = 1; alert(1)">',
+    "'><svg onload=alert(1)>",
+    "</textarea></pre></title><iframe srcdoc='<script>parent.alert(1)</script>'>",
+    "<a href=javascript:alert(1) autofocus onfocus=alert(1)>x</a>",
+)
+WIDER = """() => [...document.querySelectorAll("body *")]
+  .filter((one) => one.getBoundingClientRect().right > innerWidth + 1
+    && !one.closest(".visually-hidden, .skip, svg"))
+  .map((one) => `${one.tagName}.${one.className}`)"""
+
+
+def one_of(service: Any, code: str) -> str:
+    wanted = Filter(tenant="sample", reason_code=code)
+    record = next(service.gate.store.find(wanted, newest_first=True, limit=1))
+    return str(record.decision_id)
+
+
+def path_of(service: Any, name: str) -> str:
+    path = PAGES[name]
+    if "{" in path:
+        answer, refund = one_of(service, "PROMPT_LEAK"), one_of(service, "CHARGEBACK_RISK_BLOCK")
+        path = path.format(answer=answer, refund=refund)
+    return f"{service.address}{path}"
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_opens_and_fits(service: Any, tabs: Any, tmp_path: Path, look: str) -> None:
+    width, scheme = LOOKS[look]
+    tab = tabs(width=width, scheme=scheme)
+    folder = Path(os.environ.get("DEMUR_SHOTS", str(tmp_path)))
+    for name in PAGES:
+        tab.page.goto(path_of(service, name))
+        tab.page.wait_for_load_state("networkidle")
+        tab.page.screenshot(path=str(folder / f"{look}-{name}.png"), full_page=True)
+        assert tab.page.locator("h1").count() == 1
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert tab.page.evaluate(WIDER) == [], name
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing(service: Any, tabs: Any, look: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    width, scheme = LOOKS[look]
+    tab = tabs(width=width, scheme=scheme, bypass_csp=True)
+    for name in PAGES:
+        tab.page.goto(path_of(service, name))
+        found = axe.run(tab.page).response["violations"]
+        told = [(one["id"], node["html"][:160]) for one in found for node in one["nodes"]]
+        assert told == [], name
+
+
+def test_a_refusal_is_found_explained_replayed_and_exported(
+    service: Any, tabs: Any, tmp_path: Path
+) -> None:
+    tab = tabs()
+    page = tab.page
+    page.goto(service.address)
+    denied = page.locator("section", has=page.get_by_role("heading", name="Why we denied"))
+    denied.get_by_role("link", name="CHARGEBACK_RISK_BLOCK").first.click()
+    page.get_by_role("link", name="All of them").click()
+    page.locator("td.when a").first.click()
+
+    assert "R_CHARGEBACK" in page.locator("main").inner_text()
+    page.get_by_role("button", name="Replay").click()
+    page.get_by_text("Same again.").wait_for()
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Export pack").click()
+    target = tmp_path / "decision.zip"
+    started.value.save_as(target)
+    assert replay(read_pack(target.read_bytes())).same
+
+
+def test_one_customer_is_found_by_name_and_the_ticket_copied(service: Any, tabs: Any) -> None:
+    tab = tabs(permissions=["clipboard-read", "clipboard-write"])
+    page = tab.page
+    page.goto(f"{service.address}/decisions")
+    page.get_by_role("searchbox").fill("ada@example.com")
+    page.get_by_role("button", name="Find").click()
+    page.locator("tr", has_text="Deny").or_(page.locator("tr", has_text="Escalate")).locator(
+        "td.when a"
+    ).first.click()
+    page.get_by_role("button", name="Copy as ticket").click()
+    page.get_by_text("Copied").wait_for()
+
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("### ")
+    assert "ada" not in copied
+
+
+def test_an_alert_stands_out_when_one_code_is_over_a_tenth(service: Any, tabs: Any) -> None:
+    for _ in range(5):
+        service.decide(
+            action={"type": "refund", "amount": {"value": 9, "currency": "USD"}},
+            evidence={"order_id": "A-1", "chargeback_risk": 0.99},
+        )
+    tab = tabs()
+    tab.page.goto(f"{service.address}/?tenant=shop")
+    alerts = tab.page.locator("section", has=tab.page.get_by_role("heading", name="Alerts"))
+
+    assert "over 10 %" in alerts.inner_text()
+    alerts.get_by_role("link", name="CHARGEBACK_RISK_BLOCK").click()
+    assert "over 10 %" in tab.page.locator("main").inner_text()
+
+
+def test_a_decision_is_labelled_without_leaving_it(service: Any, tabs: Any) -> None:
+    decision_id = one_of(service, "PROMPT_LEAK")
+    tab = tabs()
+    tab.page.goto(f"{service.address}/decisions/{decision_id}")
+    tab.page.get_by_label("Note").fill("as it should be")
+    tab.page.get_by_role("button", name="Good", exact=True).click()
+    tab.page.get_by_text("as it should be").wait_for()
+
+    assert tab.page.url.endswith(decision_id)
+    assert service.gate.store.labels(decision_id)[-1].value == "good"
+
+
+def test_the_queue_is_worked_through_by_keys(service: Any, tabs: Any) -> None:
+    tab = tabs()
+    page = tab.page
+    page.goto(f"{service.address}/review")
+    ids = page.locator("[data-id]").evaluate_all("all => all.map((one) => one.dataset.id)")
+    page.keyboard.press("j")
+    page.keyboard.press("f")
+    page.locator(".item.done").first.wait_for()
+    page.keyboard.press("n")
+    page.keyboard.type("jgfm?")
+    page.keyboard.press("Escape")
+    page.keyboard.press("m")
+    page.locator(".item.done").nth(1).wait_for()
+    page.keyboard.press("k")
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+
+    labels = [service.gate.store.labels(one)[-1] for one in ids[:2]]
+    assert [(one.value, one.note) for one in labels] == [
+        ("false_refusal", ""),
+        ("missed_harm", "jgfm?"),
+    ]
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Keys on").click()
+    page.keyboard.press("g")
+    page.wait_for_timeout(300)
+    assert page.locator(".item.done").count() == 2
+
+
+def test_new_decisions_appear_until_somebody_pauses(service: Any, tabs: Any) -> None:
+    tab = tabs()
+    page = tab.page
+    page.goto(service.address)
+    first = service.decide(action={"type": "answer"})
+    page.locator(f"a[href='/decisions/{first}']").wait_for()
+    assert "new decision" in page.locator("[data-announce]").inner_text()
+
+    page.get_by_role("button", name="Live").click()
+    second = service.decide(action={"type": "answer"})
+    page.wait_for_timeout(6500)
+    assert page.locator(f"a[href='/decisions/{second}']").count() == 0
+    assert page.get_by_role("button", name="Paused").count() == 1
+
+
+def test_the_chosen_theme_stays(service: Any, tabs: Any) -> None:
+    page = tabs().page
+    page.goto(service.address)
+    button = page.get_by_role("button", name="Theme")
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    button.click()
+    button.click()
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.goto(f"{service.address}/codes")
+
+    assert light != dark
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+    assert button.inner_text() == "Theme: dark"
+
+
+def test_codes_are_narrowed_while_typing(service: Any, tabs: Any) -> None:
+    page = tabs().page
+    page.goto(f"{service.address}/codes")
+    page.get_by_role("searchbox").fill("chargeback")
+
+    assert 0 < page.locator("tr[data-text]:visible").count() < 9
+    page.get_by_role("searchbox").fill("zzzz")
+    assert page.get_by_text("No code is like that").is_visible()
+
+
+def test_a_log_is_dropped_and_counted(service: Any, tabs: Any) -> None:
+    page = tabs().page
+    page.goto(f"{service.address}/triage")
+    page.evaluate(
+        """() => {
+          const carried = new DataTransfer();
+          carried.items.add(new File(["REFUSED: RCE_RISK: x\\nREFUSED: RCE_RISK: y\\n"], "a.log"));
+          document.dispatchEvent(new DragEvent("drop", { dataTransfer: carried, bubbles: true }));
+        }"""
+    )
+    page.get_by_text("2 refusals in a.log").wait_for()
+
+
+def test_filters_make_an_address_to_pass_on(service: Any, tabs: Any) -> None:
+    page = tabs().page
+    page.goto(f"{service.address}/decisions")
+    page.get_by_label("Verdict").select_option("DENY")
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url("**/decisions?verdict=DENY")
+
+    assert page.locator("td .t-deny").count() == page.locator("tbody tr").count() > 0
+
+
+def test_times_are_those_of_the_reader(service: Any, tabs: Any) -> None:
+    page = tabs(timezone_id="Asia/Kolkata").page
+    page.goto(f"{service.address}/decisions")
+    time = page.locator("time").first
+
+    assert time.get_attribute("title").endswith(" UTC")
+    assert time.inner_text()[-8:] != time.get_attribute("title")[11:19]
+    assert "Asia/" in page.locator("footer").inner_text()
+
+
+def test_everything_that_matters_works_without_scripts(service: Any, tabs: Any) -> None:
+    decision_id = one_of(service, "CHARGEBACK_RISK_BLOCK")
+    page = tabs(java_script_enabled=False).page
+    page.goto(f"{service.address}/decisions/{decision_id}")
+    page.get_by_role("button", name="Replay").click()
+    assert page.get_by_text("Same again.").is_visible()
+    page.get_by_label("Note").fill("without a script")
+    page.get_by_role("button", name="Good", exact=True).click()
+    assert page.get_by_text("without a script").is_visible()
+    page.goto(f"{service.address}/decisions")
+    page.get_by_label("Class").select_option("HARD_BLOCK")
+    page.get_by_role("button", name="Filter").click()
+    assert page.locator("tbody tr").count() > 0
+    page.get_by_label("Tenant").select_option("sample")
+    page.get_by_role("button", name="Show").click()
+    assert page.get_by_text("Sample data.").is_visible()
+
+
+def test_a_key_lets_in_and_out_again(locked: Any, tabs: Any) -> None:
+    page = tabs().page
+    page.goto(f"{locked.address}/reasons?period=24h")
+    assert "/login" in page.url
+    page.get_by_label("Key").fill(locked.key)
+    page.get_by_role("button", name="Log in").click()
+
+    assert page.url.endswith("/reasons?period=24h")
+    assert page.evaluate("document.cookie") == ""
+    page.goto(f"{locked.address}/review")
+    page.keyboard.press("j")
+    page.keyboard.press("g")
+    page.locator(".item.done").wait_for()
+    page.get_by_role("button", name="Log out").click()
+    page.goto(locked.address)
+    assert "/login" in page.url
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_nothing_that_came_in_runs(service: Any, tabs: Any, bad: str) -> None:
+    name = bad.replace(":", ";")
+    finding = {"code": "PROMPT_LEAK", "surface": "input", "detail": bad, "evidence": {bad: bad}}
+    tab = tabs()
+    page = tab.page
+    page.goto(f"{service.address}/triage")
+    sent = {
+        "request": {
+            "action": {"type": name, "intent": bad * 3, "amount": {"value": 1, "currency": bad}},
+            "subject": {"type": name, "id": name},
+            "request_id": name,
+            "evidence": {bad: bad},
+        },
+        "findings": [{**finding, "span": {"start": 0, "end": len(bad)}}],
+    }
+    made = page.evaluate(
+        """async (sent) => {
+          const post = (path, body) => fetch(path, { method: "POST", body: JSON.stringify(body),
+            headers: { "content-type": "application/json" } });
+          const made = await (await post("/v1/decide", sent)).json();
+          const label = { value: "false_refusal", note: sent.request.action.intent };
+          await post(`/v1/decisions/${made.decision_id}/labels`, label);
+          return made.decision_id;
+        }""",
+        sent,
+    )
+    for path in (
+        *("/", "/decisions", "/reasons", "/reasons/PROMPT_LEAK", "/review", f"/decisions/{made}"),
+        *("/review?queue=false_refusal", f"/decisions?q={name}", f"/codes?q={name}", f"/{name}"),
+    ):
+        page.goto(f"{service.address}{path.replace('#', '%23')}")
+        page.wait_for_timeout(50)
+        assert page.evaluate("window.ran") is None
+        assert page.locator("iframe, img, main script").count() == 0
+    page.goto(f"{service.address}/triage")
+    log = {
+        "name": f"{name}.log",
+        "mimeType": "text/plain",
+        "buffer": f"REFUSED: RCE_RISK: {bad}".encode(),
+    }
+    page.set_input_files("#log", log)
+    page.locator("form.drop button").click()
+    page.get_by_text("1 refusal in").wait_for()
+    assert page.evaluate("window.ran") is None
+
+
+def test_a_label_that_was_not_kept_is_said_to_be_lost(service: Any, tabs: Any) -> None:
+    tab = tabs()
+    tab.page.route("**/labels", lambda route: route.abort())
+    tab.page.goto(f"{service.address}/review")
+    tab.page.keyboard.press("j")
+    tab.page.keyboard.press("g")
+    tab.page.get_by_text("not kept").first.wait_for()
+
+    assert tab.page.locator(".item.done").count() == 0
+    # The console tells of the call that was cut off.
+    tab.wrong.clear()

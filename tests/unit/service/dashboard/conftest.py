@@ -1,0 +1,37 @@
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from dashboard_site import Site, fill, small_site
+from gates import NOON, Ticking
+
+from demur.codes.document import Document, read_document
+from demur.codes.registry import CORE_PATH, Registry
+
+
+@pytest.fixture
+def empty() -> Iterator[Site]:
+    """Yield the pages of a service that decided nothing yet."""
+    with small_site(clock=Ticking(NOON + timedelta(minutes=5))) as site:
+        yield site
+
+
+@pytest.fixture
+def site(empty: Site) -> Site:
+    """Return the pages of a service with one decision of every kind."""
+    fill(empty)
+    return empty
+
+
+@pytest.fixture
+def registry_in_change(acme: Callable[..., Document]) -> Registry:
+    """Return a registry in which one code has taken the place of another."""
+    old = {
+        "code": "acme.com/OLD_WAY",
+        "stability": "deprecated",
+        "deprecated": True,
+        "deprecated_since": "1.1.0",
+        "replacement": "acme.com/NEW_WAY",
+    }
+    document = acme(old, {"code": "acme.com/NEW_WAY"}, version="1.1.0")
+    return Registry(read_document(CORE_PATH), [document])

@@ -1,0 +1,65 @@
+from datetime import timedelta
+
+import pytest
+from gates import NOON, Ticking, gate_over, refund
+
+from demur.gate.gate import Gate
+from demur.service.dashboard.finding_pages import newest
+from demur.store.backend import Filter
+from demur.store.opening import open_store
+from demur.store.store import Store
+
+RISKY = {"ticket_id": "T-1", "chargeback_risk": 0.95}
+
+
+def filled(store: Store) -> Gate:
+    """Return a gate that denied now and then over two months, and allowed in between."""
+    clock = Ticking(NOON - timedelta(days=60))
+    gate = gate_over(store, clock=clock)
+    for day in range(57):
+        clock.advance(days=1, minutes=-day % 3)
+        if day % 7 == 0:
+            # Twice in hours that follow each other.
+            gate.decide(refund(evidence=RISKY), tenant="acme")
+            clock.advance(hours=1)
+        gate.decide(refund(), tenant="acme")
+        if day % 7 == 0:
+            gate.decide(refund(evidence=RISKY), tenant="acme" if day % 2 else "other")
+    return gate
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Filter(verdict="DENY"),
+        Filter(verdict="DENY", tenant="acme"),
+        Filter(verdict="DENY", unreviewed=True),
+        Filter(reason_code="CHARGEBACK_RISK_BLOCK"),
+        Filter(reason_code="CHARGEBACK_RISK_BLOCK", verdict="ALLOW"),
+        Filter(refusal_class="HARD_BLOCK", decision_output="REFUSE_WITH_PATH"),
+        Filter(verdict="ABSTAIN"),
+        Filter(verdict="ALLOW"),
+        Filter(action_type="refund", verdict="DENY"),
+        Filter(),
+    ],
+)
+@pytest.mark.parametrize("limit", [3, 100])
+def test_the_same_records_are_found_as_by_reading_all(wanted: Filter, limit: int) -> None:
+    with open_store(":memory:") as store:
+        filled(store)
+        now = NOON + timedelta(minutes=1)
+        found = newest(store, wanted, now, limit)
+        all_of_them = list(store.find(wanted, newest_first=True, limit=limit))
+
+    assert [one.decision_id for one in found] == [one.decision_id for one in all_of_them]
+
+
+def test_a_page_goes_on_where_the_one_before_ended() -> None:
+    with open_store(":memory:") as store:
+        filled(store)
+        now = NOON + timedelta(minutes=1)
+        wanted = Filter(verdict="DENY")
+        whole = newest(store, wanted, now, 30)
+        rest = newest(store, wanted._replace(before=whole[3].decision_id), now, 30)
+
+    assert whole[4:] == rest

@@ -1,0 +1,141 @@
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from dashboard_site import Site, site_of
+from gates import NOON, Ticking, gate_over, refund
+from served import add_key
+
+from demur.store.opening import open_store
+
+
+@pytest.fixture
+def locked() -> Iterator[tuple[Site, str]]:
+    """Yield the pages of a service that asks for keys, and a key."""
+    with gate_over(open_store(":memory:")) as gate:
+        assert gate.store is not None
+        key = add_key(gate.store, "acme", "read", "label")
+        with site_of(gate, clock=Ticking(NOON + timedelta(minutes=5))) as site:
+            yield site, key
+
+
+def test_a_stranger_is_led_to_the_login_and_back(locked: tuple[Site, str]) -> None:
+    site, key = locked
+    asked = site.get("/decisions?verdict=DENY")
+    page = site.open(asked.headers["location"])
+    [goal] = [one.attrs["value"] for one in page.all("input") if one.attrs["name"] == "next"]
+    answer = site.send("/login", {"key": f" {key} ", "next": goal})
+
+    assert asked.status_code == 303
+    assert answer.headers["location"] == "/decisions?verdict=DENY"
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly; SameSite=Strict" in cookie
+    assert "Secure" not in cookie
+    pair = cookie.partition(";")[0]
+    assert "Decisions" in site.open("/decisions", cookie=pair).text
+    assert "Tenant acme" in site.open("/decisions", cookie=pair).text
+    assert "Log out" in site.open("/", cookie=pair).text
+
+
+def test_a_program_gets_a_problem_and_no_page(locked: tuple[Site, str]) -> None:
+    site, _ = locked
+    answer = site.call("GET", "/decisions")
+
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_form_without_a_key_is_told_to_log_in(locked: tuple[Site, str]) -> None:
+    site, _ = locked
+    answer = site.send("/decisions/x/label", {"value": "good"})
+
+    assert answer.status_code == 401
+    assert "/login" in answer.text
+
+
+@pytest.mark.parametrize("key", ["", "demur_wrong_key", "é"])
+def test_a_wrong_key_is_refused_and_not_shown(locked: tuple[Site, str], key: str) -> None:
+    site, _ = locked
+    answer = site.send("/login", {"key": key, "next": "//evil.example"})
+
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+    assert "demur_wrong_key" not in answer.text
+    assert "evil" not in answer.text
+
+
+def test_a_key_that_cannot_read_is_not_let_in(locked: tuple[Site, str]) -> None:
+    site, _ = locked
+    key = add_key(site.call.store, "acme", "decide")
+
+    answer = site.send("/login", {"key": key})
+
+    assert answer.status_code == 401
+    assert "may not read" in answer.text
+
+
+def test_the_cookie_is_for_https_alone_where_that_is_spoken(locked: tuple[Site, str]) -> None:
+    site, key = locked
+    asked = site.call.run(_secure_login(site, key))
+
+    assert "; Secure" in asked
+
+
+async def _secure_login(site: Site, key: str) -> str:
+    sent: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": f"key={key}".encode()}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    await site.call.app(
+        {
+            "type": "http",
+            "method": "POST",
+            "path": "/login",
+            "query_string": b"",
+            "scheme": "https",
+            "headers": [(b"host", b"localhost"), (b":scheme", b"http")],
+            "client": ("127.0.0.1", 1),
+        },
+        receive,
+        send,  # type: ignore[arg-type]
+    )
+    headers = dict(sent[0]["headers"])  # type: ignore[call-overload]
+    return str(headers[b"set-cookie"])
+
+
+def test_logging_out_forgets_the_key(locked: tuple[Site, str]) -> None:
+    site, _ = locked
+    answer = site.send("/logout", {})
+
+    assert answer.headers["location"] == "/login"
+    assert "demur_key=; Path=/; Max-Age=0; Expires=Thu, 01 Jan 1970" in answer.headers["set-cookie"]
+
+
+def test_who_sees_all_tenants_can_choose_one(site: Site) -> None:
+    site.call.service.gate.decide(refund(), tenant="a b;c")
+    answer = site.send("/tenant", {"tenant": "a b;c", "next": "/decisions"})
+    pair = answer.headers["set-cookie"].partition(";")[0]
+    page = site.open(answer.headers["location"], cookie=pair)
+    chosen = [one.text for one in page.all("option") if "selected" in one.attrs]
+
+    assert chosen == ["a b;c"]
+    assert len(page.all("tbody")[0].all("tr")) == 1
+    assert len(site.open("/decisions?tenant=", cookie=pair).all("tbody")[0].all("tr")) == 6
+
+
+def test_a_tenant_that_is_not_there_stays_chosen(site: Site) -> None:
+    page = site.open("/decisions", cookie="demur_tenant=nobody")
+
+    assert [one.text for one in page.all("option") if "selected" in one.attrs] == ["nobody"]
+    assert "No decisions yet" in page.text
+
+
+def test_an_address_that_names_a_tenant_chooses_it(site: Site) -> None:
+    cookie = site.get("/decisions?tenant=default").headers["set-cookie"]
+
+    assert cookie.startswith("demur_tenant=default; Path=/")
+    assert "set-cookie" not in site.get("/decisions").headers

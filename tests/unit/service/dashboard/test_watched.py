@@ -1,0 +1,62 @@
+from datetime import timedelta
+
+from gates import NOON, Ticking, finding, gate_over, refund
+
+from demur.model.finding import Action
+from demur.service.dashboard.periods import PERIODS, WEEK
+from demur.service.dashboard.watched import watch
+from demur.store.opening import open_store
+
+RISKY = {"ticket_id": "T-1", "chargeback_risk": 0.95}
+
+
+def test_a_period_is_counted_beside_the_one_before() -> None:
+    clock = Ticking(NOON - timedelta(hours=30))
+    with open_store(":memory:") as store:
+        gate = gate_over(store, clock=clock)
+        gate.decide(refund(evidence=RISKY))
+        clock.now = NOON - timedelta(hours=2)
+        for _ in range(3):
+            gate.decide(refund())
+        gate.decide(refund(evidence=RISKY), tenant="other")
+        now = NOON + timedelta(minutes=1)
+        all_of_them = watch(store, None, now, PERIODS["24h"])
+        other = watch(store, "other", now, PERIODS["24h"])
+        week = watch(store, None, now, WEEK)
+
+    by = {one.verdict: one for one in all_of_them.verdicts}
+    assert (all_of_them.decisions, all_of_them.before) == (4, 1)
+    assert (by["DENY"].count, by["DENY"].before, by["DENY"].percent) == (1, 1, 25)
+    assert all_of_them.series[-3:] == [4, 0, 0]
+    assert all_of_them.code("CHARGEBACK_RISK_BLOCK").verdicts == {"DENY": 1}
+    assert all_of_them.code("RCE_RISK").count == 0
+    assert other.decisions == 1
+    assert [(one.code, one.count, one.percent) for one in week.denials()] == [
+        ("CHARGEBACK_RISK_BLOCK", 2, 100)
+    ]
+
+
+def test_findings_are_counted_by_surface() -> None:
+    with open_store(":memory:") as store:
+        clock = Ticking(NOON - timedelta(hours=30))
+        gate = gate_over(store, clock=clock)
+        gate.decide(refund(), findings=[finding("SECRET_LEAK")])
+        clock.now = NOON
+        for _ in range(3):
+            gate.decide(refund(), findings=[finding(), finding("PROMPT_LEAK", action=Action.WARN)])
+        watched = watch(store, None, NOON + timedelta(minutes=1), PERIODS["24h"])
+
+    [surface] = watched.surfaces
+    assert (surface.surface, surface.count, surface.percent) == ("input", 6, 100)
+    assert surface.actions == {"block": 3, "warn": 3}
+    assert surface.codes == [("PROMPT_LEAK", 3), ("RCE_RISK", 3)]
+
+
+def test_many_tenants_are_counted_together() -> None:
+    with open_store(":memory:") as store:
+        gate = gate_over(store)
+        for number in range(12):
+            gate.decide(refund(), tenant=f"t{number}")
+        watched = watch(store, None, NOON + timedelta(minutes=1), PERIODS["24h"])
+
+    assert watched.decisions == 12
