@@ -48,6 +48,8 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_its_records(
         for table in ("tallies", "tally_marks", "api_keys"):
             old.execute(f"DROP TABLE {table}")
         old.execute("DROP INDEX labels_by_tenant")
+        old.execute("DROP INDEX decision_records_by_subject")
+        old.execute("CREATE INDEX decision_records_by_subject ON decision_records (subject)")
         old.execute("PRAGMA user_version = 1")
 
     with open_store(path) as store:

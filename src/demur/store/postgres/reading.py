@@ -99,9 +99,10 @@ class PostgresReading:
         asked = {
             name: value for name, value in wanted._asdict().items() if value not in {None, False}
         }
-        # One tenant's records have an index by time; all tenants' have their ids, which
-        # grow with time.
-        keys = ("created_at", "decision_id") if wanted.tenant is not None else ("decision_id",)
+        # One tenant's records have an index by time; all tenants' and one subject's go by their
+        # ids, which grow with time.
+        timed = wanted.tenant is not None and wanted.subject is None
+        keys = ("created_at", "decision_id") if timed else ("decision_id",)
         conditions = [_CONDITIONS[name] for name in asked]
         page = self._rows(_scan_page(keys, conditions, newest_first=newest_first), asked)
         conditions.append(_beyond(keys, newest_first=newest_first))

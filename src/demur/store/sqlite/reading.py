@@ -72,9 +72,10 @@ class SqliteReading:
     def scan(self, wanted: Filter, *, newest_first: bool = False) -> Iterator[RecordRow]:
         """Yield records in the order of time, in bounded memory."""
         conditions, values = _conditions(wanted)
-        # One tenant's records have an index by time; all tenants' have their ids, which
-        # grow with time.
-        keys = ["created_at", "decision_id"] if wanted.tenant is not None else ["decision_id"]
+        # One tenant's records have an index by time; all tenants' and one subject's go by their
+        # ids, which grow with time.
+        timed = wanted.tenant is not None and wanted.subject is None
+        keys = ["created_at", "decision_id"] if timed else ["decision_id"]
         order, sign = ("DESC", "<") if newest_first else ("ASC", ">")
         after = f"({', '.join(keys)}) {sign} ({', '.join('?' * len(keys))})"
         tail = f"ORDER BY {', '.join(f'{key} {order}' for key in keys)} LIMIT {_PAGE}"

@@ -31,4 +31,9 @@ CREATE TABLE api_keys (
     note text NOT NULL
 );
 
+-- One subject's newest decisions, however many there are of it.
+DROP INDEX decision_records_by_subject;
+CREATE INDEX decision_records_by_subject ON decision_records (left(subject, 128), decision_id)
+    WHERE subject IS NOT NULL;
+
 CREATE INDEX labels_by_tenant ON labels (tenant, kind, created_at);

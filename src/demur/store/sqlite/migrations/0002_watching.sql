@@ -31,4 +31,9 @@ CREATE TABLE api_keys (
     note TEXT NOT NULL
 ) WITHOUT ROWID;
 
+-- One subject's newest decisions, however many there are of it.
+DROP INDEX decision_records_by_subject;
+CREATE INDEX decision_records_by_subject ON decision_records (subject, decision_id)
+    WHERE subject IS NOT NULL;
+
 CREATE INDEX labels_by_tenant ON labels (tenant, kind, created_at);
