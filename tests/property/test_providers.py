@@ -122,7 +122,9 @@ def test_deep_nesting_gives_an_answer(name: str, depth: int) -> None:
     for _ in range(depth):
         deep = {name: deep}
     assert is_answer(normalize(deep))
-    assert is_answer(normalize(f'{{"{name}":' * depth + "1" + "}" * depth))
+    # Text that is too deep to be read was not judged, and says so.
+    text = normalize(f'{{"{name}":' * depth + "1" + "}" * depth)
+    assert is_answer(text) or (text is not None and not text.decided)
 
 
 @given(st.lists(VALUES, max_size=6))

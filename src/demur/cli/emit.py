@@ -14,13 +14,15 @@ from demur.codes.registry import Registry
 from demur.emit.claude_code import EVENTS
 from demur.emit.envelope import from_envelope, from_refusal_line
 from demur.emit.forms import FORMS, Form
-from demur.errors import InputError
+from demur.errors import DemurError, InputError, one_line
 from demur.gate.clock import system_clock
 from demur.gate.ids import IdSource
 from demur.model.refusal import Refusal
 
 __all__ = ["configure", "run"]
 
+BLOCKED = 2
+_HOOK = "claude-code"
 _WHERE = "standard input"
 _OPTIONS = {
     "event": "hook event to answer",
@@ -38,7 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "reads refusals from standard input: envelopes (`demur format --json`, one object or one "
-        "a line) or refusal lines. exit: 0 written, 1 not a refusal, 2 usage"
+        "a line) or refusal lines. exit: 0 written, 1 not a refusal, 2 usage; `claude-code` prints "
+        "one object, and exits with 2 where it cannot, so that the host blocks"
     )
     forms = sorted(FORMS)
     parser.add_argument("form", choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}")
@@ -63,6 +66,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print each refusal in the form that was asked for."""
+    if args.form != _HOOK:
+        return _run(args)
+    # INVARIANT: what a hook cannot write as a refusal blocks all the same.
+    try:
+        return _run(args)
+    except Exception as error:  # noqa: BLE001 - any status but 2 lets the action run
+        said = str(error) if isinstance(error, DemurError) else type(error).__name__
+        print(f"error: the refusal cannot be written: {one_line(said)}", file=sys.stderr)
+        return BLOCKED
+
+
+def _run(args: argparse.Namespace) -> int:
     form = FORMS[args.form]
     given = {
         name: value
@@ -72,13 +87,21 @@ def run(args: argparse.Namespace) -> int:
     _check_options(args.form, form, given)
     new_id = IdSource()
     registry = default_registry(*args.registry)
+    refusals = _refusals(registry)
+    if args.form == _HOOK:
+        # The host reads one object: two of them are none, and the action would run.
+        refusals = [max(refusals, key=_strictness)]
     written = [
-        form.write(refusal, **_arguments(form, given, new_id, registry))
-        for refusal in _refusals(registry)
+        form.write(refusal, **_arguments(form, given, new_id, registry)) for refusal in refusals
     ]
     for one in written:
         print(json.dumps(one, indent=None if args.json else 2, ensure_ascii=False))
     return 0
+
+
+def _strictness(refusal: Refusal) -> tuple[bool, int]:
+    kind = refusal.refusal_class
+    return refusal.decided, 0 if kind is None else kind.strictness
 
 
 def _check_options(name: str, form: Form, given: dict[str, Any]) -> None:

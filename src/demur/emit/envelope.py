@@ -11,6 +11,7 @@ import msgspec
 from demur.codes.line import PREFIX
 from demur.codes.registry import Registry
 from demur.errors import InputError
+from demur.model.received import received
 from demur.model.refusal import Refusal
 
 __all__ = ["check_refuses", "from_envelope", "from_refusal_line", "member", "to_envelope"]
@@ -42,14 +43,14 @@ def to_envelope(refusal: Refusal) -> dict[str, Any]:
 
 
 def from_envelope(data: object) -> Refusal | None:
-    """Return the refusal that the object is, or None; members that it does not know are left."""
-    if member(data, "schema_version") != "refusal.v1":
+    """Return the refusal that the object is, or None; members that it does not know are left.
+
+    What it claims of a code that is known here is held to the registry.
+    """
+    if not isinstance(data, dict) or data.get("schema_version") != "refusal.v1":
         return None
-    try:
-        refusal = msgspec.convert(data, Refusal)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    return None if refusal.refusal_class is None else refusal
+    refusal = received(data)
+    return None if refusal is None or refusal.refusal_class is None else refusal
 
 
 def from_refusal_line(text: object, *, registry: Registry | None = None) -> Refusal | None:

@@ -16,6 +16,7 @@ import msgspec
 from demur.codes.default import registry_or_core
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
+from demur.model.received import held
 from demur.model.refusal import Refusal
 
 __all__ = ["Change", "Helper", "NextStep", "Reset", "next_step"]
@@ -137,9 +138,12 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
         return NextStep(retry=False, change=Change.NOTHING, sentence=_NOTHING)
     if refusal.source is not None and refusal.source.served_by is not None:
         return _stop(refusal, _SERVED)
-    doubt = _doubt(refusal, registry_or_core() if registry is None else registry)
+    known = registry_or_core() if registry is None else registry
+    doubt = _doubt(refusal, known)
     if doubt is not None:
         return _stop(refusal, doubt)
+    # The refusal may have been read by anyone: its advice counts only if it is not looser.
+    refusal = held(refusal, registry=known)
     advice = _fitting(refusal)
     way = _WAYS[advice]
     needs = _names(refusal.evidence.get(way.needs))

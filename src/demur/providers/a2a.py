@@ -20,9 +20,12 @@ def read(shape: Shape) -> Signal | None:
 
 def _state(task: Node) -> Signal | None:
     state = task["status"]["state"]
-    if state.text is None:
+    if state.text is not None:
+        judged = system(NAME).judge("task_state", state.text)
+    elif state.number is not None and _is_task(task):
+        judged = system(NAME).judge("task_state_number", f"{state.number:.0f}")
+    else:
         return None
-    judged = system(NAME).judge("task_state", state.text)
     if judged.outcome is not Outcome.REFUSAL:
         return judged.signal(state)
     message = task["status"]["message"]
@@ -30,3 +33,9 @@ def _state(task: Node) -> Signal | None:
     words = " ".join(part["text"].text or "" for part in parts).strip()
     evidence = {"task": task["id"].text or task["taskId"].text, "native_reason": state.text}
     return judged.signal(state, detail=words, evidence=evidence)
+
+
+def _is_task(task: Node) -> bool:
+    """Return whether a number beside it can be a state: others count in such a field too."""
+    named = task["kind"].text in {"task", "status-update"}
+    return named or task["contextId"].present or task["taskId"].present

@@ -61,9 +61,10 @@ def _judged(place: _Place, known: System) -> Iterator[Signal]:
     categories = list(_categories(place, known))
     yield from categories
     decided = any(signal.outcome is Outcome.REFUSAL for signal in categories)
-    if place.stopped is not None and place.results.present and not decided:
-        # A block whose categories are all safe has been seen; it is still a block.
-        yield _unexplained(place.stopped, place.side, known)
+    stopped = place.stopped
+    if stopped is not None and (stopped.true or place.results.present) and not decided:
+        # A block whose categories are all safe, or missing, has been seen; it is still a block.
+        yield _unexplained(stopped, place.side, known)
 
 
 def _categories(place: _Place, known: System) -> Iterator[Signal]:

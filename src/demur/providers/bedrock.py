@@ -6,7 +6,7 @@ blocked or only masked. Where no trace came along, nobody can tell, and it count
 
 from collections.abc import Iterator
 
-from demur.providers.bedrock_guardrail import assessed
+from demur.providers.bedrock_guardrail import assessed, is_known
 from demur.providers.mapping import System, system
 from demur.providers.node import Node
 from demur.providers.shape import Shape
@@ -21,10 +21,11 @@ def read(shape: Shape) -> Signal | None:
     """Return what a response, a guardrail's answer or a trace says."""
     known = system(NAME)
     body = shape.body
-    stop = _stop(body)
+    traces = _traces(body)
+    # Every word counts: a model's own stop reason stands beside what the guardrail did.
     return strongest(
         [
-            _stopped(stop, _traces(body), known) if stop.present else None,
+            *(_stopped(stop, traces, known) for stop in _stops(body)),
             *_coverage(body["guardrailCoverage"], known),
             *_attacks(body["results"]["promptAttack"], known),
             _hook(body, known),
@@ -32,8 +33,8 @@ def read(shape: Shape) -> Signal | None:
     )
 
 
-def _stop(body: Node) -> Node:
-    """Return the word by which the answer ended: each API has its own."""
+def _stops(body: Node) -> list[Node]:
+    """Return the words by which the answer ended: each API has its own, some have two."""
     trace = body["trace"]["trace"] if body["trace"]["trace"].present else body["trace"]
     places = (
         body["stopReason"],
@@ -44,7 +45,7 @@ def _stop(body: Node) -> Node:
         body["guardrailTrace"]["action"],
         body["action"] if body["assessments"].present or body["outputs"].present else Node(None),
     )
-    return next((place for place in places if place.text), Node(None))
+    return [place for place in places if place.text]
 
 
 def _traces(body: Node) -> list[tuple[str, Node]]:
@@ -80,6 +81,7 @@ def _stopped(stop: Node, traces: list[tuple[str, Node]], known: System) -> Signa
     if any(signal.outcome is Outcome.REFUSAL for signal in found):
         return strongest(found)
     masked = any(signal.evidence.get("action") == "ANONYMIZED" for signal in found)
+    masked = masked and all(is_known(assessment) for _, assessment in traces)
     # Nothing but masks: the answer was given, with parts of it replaced.
     return strongest(found) if masked else judged.signal(stop, evidence={"native_reason": word})
 

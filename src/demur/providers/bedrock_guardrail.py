@@ -10,9 +10,18 @@ from demur.providers.mapping import Judged, System
 from demur.providers.node import Node
 from demur.providers.signal import Outcome, Signal
 
-__all__ = ["assessed"]
+__all__ = ["assessed", "is_known"]
 
 _HIDDEN = {"match"}
+_POLICIES = {
+    "contentpolicy": {"filters"},
+    "topicpolicy": {"topics"},
+    "wordpolicy": {"customwords", "managedwordlists"},
+    "sensitiveinformationpolicy": {"piientities", "regexes"},
+    "contextualgroundingpolicy": {"filters"},
+    "automatedreasoningpolicy": {"findings"},
+}
+_NO_POLICIES = {"invocationmetrics", "appliedguardraildetails"}
 
 
 class _Check(NamedTuple):
@@ -36,6 +45,24 @@ def assessed(
         yield from _reasoned(assessment["automatedReasoningPolicy"], known, side, intervened)
         for kind in ("textCharacters", "images"):
             yield from _covered(assessment["invocationMetrics"]["guardrailCoverage"][kind], known)
+
+
+def is_known(assessment: Node) -> bool:
+    """Return whether every check in the assessment is of a kind that is read here.
+
+    One that is not may have blocked, whatever the others did.
+    """
+    for name, policy in assessment.fields():
+        checks = _POLICIES.get(_squashed(name))
+        if checks is None and _squashed(name) not in _NO_POLICIES:
+            return False
+        if checks is not None and {_squashed(kind) for kind, _ in policy.fields()} - checks:
+            return False
+    return True
+
+
+def _squashed(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def _checks(assessment: Node, known: System) -> Iterator[_Check]:

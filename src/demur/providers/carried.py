@@ -8,34 +8,42 @@ the framework says about it.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from demur.codes.default import registry_or_core
-from demur.codes.find import find_refusals
-from demur.codes.line import MARK
+from demur.codes.line import MARK, PREFIX, parse_refusal
 from demur.codes.vocabulary import RefusalClass
+from demur.model.received import held, received
 from demur.model.refusal import Refusal
 from demur.providers.node import Node
 from demur.providers.plain import plain
 from demur.providers.signal import Outcome, Signal
 
-__all__ = ["carried", "coded"]
+__all__ = ["carried", "coded", "enveloped"]
 
 _CODES = ("reasonCode", "reasonCodes", "code", "codes", "reason")
 
 
-def carried(name: str, *places: Node, **more: Any) -> Signal | None:
-    """Return the first refusal that a place is, holds as `refusal`, or says in a line.
+def carried(name: str, *places: Node, last: bool = False, **more: Any) -> Signal | None:
+    """Return the first refusal that a place is, holds as `refusal`, or begins with as a line.
 
-    `name` says who carried it; `more` adds to a signal that a line made. An envelope stays
-    as it was written.
+    With `last` the line may also end the text: only for words that are known to refuse, since
+    whoever is quoted there chooses what they say. `name` says who carried it; `more` adds to a
+    signal that a line made. An envelope is kept, unless it claims less than the registry.
     """
     for place in places:
         for node in (place, place["refusal"]):
-            found = _whole(name, node) or _lined(name, node, more)
+            found = _whole(name, node) or _lined(name, node, more, last=last)
             if found is not None:
                 return found
     return None
+
+
+def enveloped(name: str, *places: Node) -> Signal | None:
+    """Return the first refusal that a place is or holds as `refusal`, by its envelope alone.
+
+    For what tools return: their text may be anyone's.
+    """
+    nodes = (node for place in places for node in (place, place["refusal"]))
+    return next((found for node in nodes if (found := _whole(name, node))), None)
 
 
 def coded(name: str, place: Node, **more: Any) -> Signal | None:
@@ -65,49 +73,26 @@ def _whole(name: str, node: Node) -> Signal | None:
 
 def _envelope(node: Node) -> Refusal | None:
     if isinstance(node.raw, Refusal):
-        return node.raw
+        return held(node.raw)
     if node["schema_version"].text != "refusal.v1":
         return None
-    raw = dict(node.raw) if isinstance(node.raw, Mapping) else plain(node.raw).value
-    try:
-        # Through JSON: evidence that could not travel on would be no evidence.
-        refusal = msgspec.json.decode(msgspec.json.encode(raw), type=Refusal)
-    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
-        return None
-    return _held_to_registry(refusal)
+    return received(dict(node.raw) if isinstance(node.raw, Mapping) else plain(node.raw).value)
 
 
-def _held_to_registry(refusal: Refusal) -> Refusal:
-    """Return the refusal with the registry's facts if it claims others for a code we know.
-
-    An envelope may come from anyone: it must not talk a hard block into a soft one.
-    """
-    entry = registry_or_core().get(refusal.code)
-    claimed = (refusal.refusal_class, refusal.decided)
-    if entry is None or claimed == (entry.refusal_class, entry.decided):
-        return refusal
-    return Refusal.of(
-        entry.code,
-        refusal.detail,
-        evidence=refusal.evidence,
-        surface=refusal.surface,
-        source=refusal.source,
-        decision_id=refusal.decision_id,
-        registry=registry_or_core(),
-    )
-
-
-def _lined(name: str, node: Node, more: dict[str, Any]) -> Signal | None:
+def _lined(name: str, node: Node, more: dict[str, Any], *, last: bool) -> Signal | None:
+    # INVARIANT: a line that is quoted within a text is no refusal.
     text = node.text
     if text is None or MARK not in text:
         return None
-    for found in find_refusals(text):
-        known = None if found.legacy else _refusing(found.code)
-        if known is not None:
+    lines = text.strip().splitlines()
+    for line in (lines[0], lines[-1]) if last else (lines[0],):
+        said = parse_refusal(line) if line.startswith(PREFIX) else None
+        known = None if said is None else _refusing(said.code)
+        if said is not None and known is not None:
             code, refusal_class = known
-            said = {"path": node.path, "native": text, "refusal_class": refusal_class}
-            said |= {"code": code, "outcome": _outcome(code), "detail": found.detail}
-            return Signal(name=name, **{**said, **more})
+            found = {"path": node.path, "native": text, "refusal_class": refusal_class}
+            found |= {"code": code, "outcome": _outcome(code), "detail": said.detail}
+            return Signal(name=name, **{**found, **more})
     return None
 
 

@@ -116,7 +116,7 @@ def _denials(own: Node) -> Signal | None:
 def _said(judged: Judged, node: Node, reason: Node, event: str | None) -> Signal:
     surface = _SURFACES.get(event or "")
     words = reason.text or ""
-    found = carried(NAME, reason) or judged.signal(node, detail=words)
+    found = carried(NAME, reason, last=True) or judged.signal(node, detail=words)
     if found.surface is None:
         found = found._replace(surface=surface)
     return found._replace(outcome=Outcome.DETECT_ONLY) if event in _IN_VAIN else found

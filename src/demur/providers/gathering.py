@@ -1,41 +1,63 @@
 """Events of any stream, gathered into responses: by their form, whichever it is."""
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from demur.providers.node import Node
+from demur.providers.event_text import events_in, unwrapped
+from demur.providers.node import Meter, Node, TooMuchError
 from demur.providers.shape import parsed
+from demur.providers.signal import Signal, strongest
 from demur.providers.stream_forms import FORMS, StreamForm
 
 __all__ = ["Gatherer", "events_of"]
 
-_MOST_EVENTS = 1_000_000
-_MOST_LOOSE = 200
-_DATA = "data:"
+_MOST_IN_TUPLE = 100_000
+# More than any event needs, and little enough for each of a long stream.
+_MOST_VISITS = 100_000
 
 
 class Gatherer:
     """Takes events of any form. `responses` is what they amount to so far.
 
-    Events of a form that is not known are kept one by one, the newest 200 of them.
+    An event of a form that is not known is judged by itself, by `judge`, and not kept: `found`
+    is the strongest signal among these. `broken` is the first error that an event led to.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, judge: Callable[[Any], Signal | None]) -> None:
+        self._judge = judge
         self._forms: list[StreamForm] = []
-        self._loose: deque[Any] = deque(maxlen=_MOST_LOOSE)
+        self.found: Signal | None = None
+        self.broken: Exception | None = None
 
-    def feed(self, event: Any) -> None:
+    def feed_all(self, events: Iterable[Any], meter: Meter) -> None:
+        """Take in events for as long as `meter` lasts; that a list breaks off is kept."""
+        try:
+            for event in events:
+                self.feed(event, meter)
+                if isinstance(self.broken, TooMuchError):
+                    return
+        except Exception as error:  # noqa: BLE001 - someone else's list may raise anything
+            self.broken = self.broken or error
+
+    def feed(self, event: Any, meter: Meter | None = None) -> None:
         """Take in one event: an SDK object, a dictionary, JSON, or a line of a stream."""
-        node = Node(_unwrapped(event))
-        if not node.present:
+        meter = meter or Meter(_MOST_VISITS)
+        try:
+            meter.spend(1)
+            self._take(Node(unwrapped(event), "", meter))
+        # An event that cannot be read must not end the stream; that it was not judged is kept.
+        except Exception as error:  # noqa: BLE001 - someone else's object may raise anything
+            self.broken = self.broken or error
+
+    def _take(self, node: Node) -> None:
+        if not node.present or (type(node.raw) is dict and not node.raw):
             return
         form = next((form for form in self._forms if form.accepts(node)), None)
         if form is None:
             kind = next((kind for kind in FORMS if kind.accepts(node)), None)
             if kind is None:
-                self._loose.append(node.raw)
+                self.found = strongest([self.found, self._judge(node.raw)])
                 return
             form = kind()
             self._forms.append(form)
@@ -43,46 +65,23 @@ class Gatherer:
 
     @property
     def responses(self) -> list[Any]:
-        """The responses that the events amount to, and the events of no known form."""
-        return [*(form.response for form in self._forms), *self._loose]
+        """The responses that the events of known forms amount to."""
+        return [response for form in self._forms for response in form.responses]
 
 
-def events_of(obj: Any) -> Iterable[Any] | None:
+def events_of(obj: Any, meter: Meter | None = None) -> Iterable[Any] | None:
     """Return the events of a stream that was kept as a list or as text; None if it is neither."""
     raw = parsed(obj)
     if isinstance(raw, str):
-        lines = list(_lines(raw))
-        return lines or None
+        return events_in(raw, meter or Meter()) or None
     if isinstance(raw, list) or (isinstance(raw, tuple) and _all_events(raw)):
-        return list(islice(raw, _MOST_EVENTS)) or None
+        return raw or None
     return None
 
 
 def _all_events(raw: tuple[Any, ...]) -> bool:
     plain = (str, bytes, int, float, bool, type(None))
-    return not hasattr(raw, "_fields") and not any(isinstance(Node(one).raw, plain) for one in raw)
-
-
-def _lines(text: str) -> Iterator[Any]:
-    """Yield the events in server-sent events or in JSON lines; of other text, nothing."""
-    if "\n" not in text.strip() and not text.lstrip().startswith(_DATA):
-        return
-    for line in islice(text.splitlines(), _MOST_EVENTS):
-        event = _unwrapped(line)
-        if isinstance(event, Mapping):
-            yield event
-
-
-def _unwrapped(event: Any) -> Any:
-    """Return the event inside a line, inside Bedrock's bytes, or inside a named event."""
-    event = Node(event).raw
-    if isinstance(event, bytes | bytearray):
-        event = bytes(event).decode("utf-8", "replace")
-    if isinstance(event, str):
-        event = parsed(event.strip().removeprefix(_DATA))
-    node = Node(event)
-    if node["chunk"]["bytes"].present:
-        return parsed(node["chunk"]["bytes"].raw)
-    if node["event"].text and node["data"].present:
-        return parsed(node["data"].raw)
-    return None if isinstance(event, str) else event
+    first = islice(raw, _MOST_IN_TUPLE)
+    return not hasattr(raw, "_fields") and not any(
+        isinstance(Node(one).raw, plain) for one in first
+    )

@@ -17,12 +17,10 @@ _REFINED = {"CONTENT_OTHER", "FILTERED_UNSPECIFIED"}
 def read(shape: Shape) -> Signal | None:
     """Return what a response, a live message or an operation that makes media says."""
     known = system(NAME)
-    prompt = _prompt(shape.body["promptFeedback"], known)
-    if prompt is not None:
-        return prompt
     live = (shape.body["serverContent"], shape.body)
     return strongest(
         [
+            _prompt(shape.body["promptFeedback"], known),
             *(_candidate(candidate, known) for candidate in shape.body["candidates"]),
             *(_turn(place["turnCompleteReason"], known) for place in live),
             *_media(shape.body, known),
@@ -32,30 +30,55 @@ def read(shape: Shape) -> Signal | None:
 
 def _prompt(feedback: Node, known: System) -> Signal | None:
     reason = feedback["blockReason"]
-    if reason.text is None:
+    word = _word(reason)
+    if word is None and not _blocking(feedback):
         return None
-    judged, evidence = _refined(known.judge("block_reason", reason.text), feedback, known)
+    # A number or a rating tells of the block as well; only its reason is then not said.
+    judged, evidence = _refined(known.judge("block_reason", word or "OTHER"), feedback, known)
     words = feedback["blockReasonMessage"].text
-    evidence = {**evidence, "native_reason": reason.text, "stage": "input"}
+    evidence = {**evidence, "native_reason": word, "stage": "input"}
     return _named(judged, "block_reason", known).signal(
-        reason, detail=words or "", evidence=evidence, surface=Surface.INPUT
+        reason or feedback["safetyRatings"],
+        detail=words or "",
+        evidence=evidence,
+        surface=Surface.INPUT,
     )
 
 
 def _candidate(candidate: Node, known: System) -> Signal | None:
     reason = candidate["finishReason"]
-    if reason.text is None:
+    field = "finish_reason" if reason.text else "finish_reason_number"
+    word = _word(reason)
+    judged = None if word is None else known.judge(field, word)
+    if (judged is None or judged.outcome is not Outcome.REFUSAL) and _blocking(candidate):
+        # Content that a rating blocked is gone, whatever else ended the answer.
+        judged = known.judge("finish_reason", "SAFETY")
+    if judged is None:
         return None
-    judged, evidence = _refined(known.judge("finish_reason", reason.text), candidate, known)
+    judged, evidence = _refined(judged, candidate, known)
     words = candidate["finishMessage"].text
-    evidence = {**evidence, "native_reason": reason.text, "stage": "output"}
-    return judged.signal(reason, detail=words or "", evidence=evidence, surface=Surface.OUTPUT)
+    evidence = {**evidence, "native_reason": word, "stage": "output"}
+    return judged.signal(
+        reason or candidate["safetyRatings"],
+        detail=words or "",
+        evidence=evidence,
+        surface=Surface.OUTPUT,
+    )
+
+
+def _word(reason: Node) -> str | None:
+    """Return a reason; serialised without names, it is a number, of which zero says nothing."""
+    number = reason.number
+    return reason.text or (f"{number:.0f}" if number else None)
+
+
+def _blocking(place: Node) -> list[Node]:
+    return [rating for rating in place["safetyRatings"] if rating["blocked"].true]
 
 
 def _refined(judged: Judged, place: Node, known: System) -> tuple[Judged, dict[str, object]]:
     """Return the judgement made narrower by the rating that blocked, if one says so."""
-    blocking = [rating for rating in place["safetyRatings"] if rating["blocked"].true]
-    names = [rating["category"].text for rating in blocking if rating["category"].text]
+    names = [rating["category"].text for rating in _blocking(place) if rating["category"].text]
     evidence: dict[str, object] = {"categories": names} if names else {}
     if judged.outcome is not Outcome.REFUSAL or judged.code not in _REFINED:
         return judged, evidence

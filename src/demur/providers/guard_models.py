@@ -18,7 +18,7 @@ NAME = "guard_models"
 _UNSAFE = re.compile(r"\s*unsafe\s*\n\s*(S[0-9]{1,2}(?:\s*,\s*S[0-9]{1,2})*)\s*", re.IGNORECASE)
 _UNSAFE_ALONE = re.compile(r"\s*unsafe\s*", re.IGNORECASE)
 _NUMBERED = re.compile(r"llama-?guard-?[34]", re.IGNORECASE)
-_GUARD = re.compile(r"guard", re.IGNORECASE)
+_GUARD = re.compile(r"guard|moderat|safe|shield", re.IGNORECASE)
 _LONGEST = 200
 
 
@@ -47,10 +47,13 @@ def _verdict(words: Node, model: str) -> Signal | None:
         return None
     if "shieldgemma" in model.casefold():
         return _shield_gemma(words, text)
+    # Any model can be made to say the words; only a guard means them.
+    if model and not _GUARD.search(model):
+        return None
     match = _UNSAFE.fullmatch(text)
     if match is not None:
         return _llama_guard(words, re.findall(r"S[0-9]+", match[1].upper()), model)
-    if _GUARD.search(model) and _UNSAFE_ALONE.fullmatch(text):
+    if model and _UNSAFE_ALONE.fullmatch(text):
         return _harmful(words, [])
     return None
 

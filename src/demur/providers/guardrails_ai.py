@@ -4,6 +4,7 @@ The validator's name decides. Its words may quote what it found, so for personal
 secrets they are left out, and the evidence says so.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from demur.providers.mapping import Judged, system
@@ -15,6 +16,8 @@ from demur.providers.signal import Signal, strongest
 __all__ = ["NAME", "read"]
 
 NAME = "guardrails_ai"
+# As the class writes them out, null or not.
+_FAIL_FIELDS = frozenset({"fix_value", "error_spans", "validated_chunk"})
 _QUOTING = frozenset({"PII_DETECTED", "SECRET_LEAK"})
 
 
@@ -29,9 +32,16 @@ def read(shape: Shape) -> Signal | None:
     own = shape.own
     if own["validationPassed"].raw is False:
         return _outcome(own)
-    if own["outcome"].text == "fail" and own["error_message"]:
-        return _result(own)
-    return None
+    return _result(own) if _is_fail_result(shape) else None
+
+
+def _is_fail_result(shape: Shape) -> bool:
+    """Return whether this is a validator's result: many a test says that it failed, and why."""
+    own = shape.own
+    if own["outcome"].text != "fail" or not own["error_message"]:
+        return False
+    kept = set(own.raw) if isinstance(own.raw, Mapping) else {name for name, _ in own.fields()}
+    return shape.named("FailResult") or not kept.isdisjoint(_FAIL_FIELDS)
 
 
 def _outcome(own: Node) -> Signal | None:

@@ -8,7 +8,7 @@ even: that is left out here, and the evidence says so.
 from typing import Any
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import carried
+from demur.providers.carried import carried, enveloped
 from demur.providers.mapping import system
 from demur.providers.node import Node
 from demur.providers.raised import Raised, raised, stated
@@ -40,14 +40,12 @@ def message(said: Node) -> Signal | None:
     metadata = said["response_metadata"]
     feedback = metadata["prompt_feedback"]
     prompt = by_block_reason(NAME, feedback["block_reason"], feedback["safety_ratings"])
-    if prompt is not None:
-        return prompt
     ratings = metadata["safety_ratings"]
     reason = metadata["finish_reason"] or metadata["stop_reason"] or metadata["stopReason"]
     ended = by_category(NAME, metadata["stop_details"]["category"])
     ended = ended or by_finish_reason(NAME, reason, ratings)
     blocked = _blocks(said)
-    return strongest((_specific(ended), _specific(blocked), ended, blocked, _text(said)))
+    return strongest((prompt, _specific(ended), _specific(blocked), ended, blocked, _text(said)))
 
 
 def _specific(signal: Signal | None) -> Signal | None:
@@ -68,7 +66,7 @@ def _block(block: Node) -> Signal | None:
     )
     if found is not None and found.outcome is Outcome.REFUSAL:
         return found
-    line = carried(NAME, block["refusal"])
+    line = carried(NAME, block["refusal"], last=True)
     return line or system(NAME).judge("refusal_block", "refusal").signal(block)
 
 
@@ -77,7 +75,7 @@ def _text(said: Node) -> Signal | None:
     words = said["additional_kwargs"]["refusal"]
     if not words.text:
         return None
-    return carried(NAME, words) or system(NAME).judge("refusal_text", "*").signal(words)
+    return carried(NAME, words, last=True) or system(NAME).judge("refusal_text", "*").signal(words)
 
 
 def _raised(error: Raised) -> Signal | None:
@@ -113,7 +111,7 @@ def _tool_message(own: Node) -> Signal | None:
     """Return the refusal that a guard gave a model in place of a tool's result, or None."""
     if own["tool_call_id"].text is None or own["status"].text != "error":
         return None
-    return carried(NAME, own["artifact"], own["content"], surface=Surface.TOOL_CALL)
+    return enveloped(NAME, own["artifact"], own["content"])
 
 
 def _rejected(own: Node) -> Signal | None:
@@ -127,5 +125,5 @@ def _decision(answer: Node) -> Signal | None:
     if kind.text != "reject" or {name for name, _ in answer.fields()} - {"type", "message"}:
         return None
     words = answer["message"]
-    line = carried(NAME, words)
+    line = carried(NAME, words, last=True)
     return line or system(NAME).judge("decision", "reject").signal(kind, detail=words.text or "")

@@ -5,10 +5,13 @@ native reason decides wherever the answer still has it. `blocked_content = False
 guardrail's exception says that the guardrail broke, not that it refused.
 """
 
+from typing import Any
+
+from demur.providers.carried import carried
 from demur.providers.mapping import system
 from demur.providers.node import Node
 from demur.providers.raised import Raised, raised, stated
-from demur.providers.shape import Shape
+from demur.providers.shape import Shape, shaped
 from demur.providers.signal import Signal, strongest
 from demur.providers.upstream import by_error_behind, by_filter_results, by_finish_reason
 
@@ -22,7 +25,22 @@ def read(shape: Shape) -> Signal | None:
     error = raised(NAME, shape)
     if error is not None:
         return _raised(error)
-    return strongest(_choice(choice, shape.body) for choice in shape.body["choices"])
+    choices = [*shape.body["choices"]]
+    signals = [_choice(choice, shape.body) for choice in choices]
+    found = strongest(signals)
+    if found is None:
+        return None
+    kept = [
+        choice.raw if said is None else shaped(choice, "finish_reason")
+        for choice, said in zip(choices, signals, strict=True)
+    ]
+    return found._replace(leaves=_rest(shape, kept))
+
+
+def _rest(shape: Shape, kept: list[Any]) -> Shape:
+    """Return the answer without the reasons that LiteLLM made of ones that are known."""
+    body = shape.body.beside({**shaped(shape.body), "choices": kept})
+    return shape._replace(own=body, body=body)
 
 
 def _raised(error: Raised) -> Signal | None:
@@ -40,6 +58,10 @@ def _raised(error: Raised) -> Signal | None:
 def _guardrail(error: Raised) -> Signal:
     own = error.shape.own
     evidence = stated({"guard": own["guardrail_name"].text})
+    # The class puts words of its own before those of the guardrail.
+    said = own.beside(error.shape.message.partition(", Message: ")[2], "message")
+    if line := carried(NAME, said, evidence=evidence):
+        return line
     blocked = own["blocked_content"]
     # Versions that do not have the field raise this exception for blocks alone.
     if blocked.raw is not False:
@@ -61,8 +83,7 @@ def _passed_on(own: Node, body: Node) -> Signal | None:
 def _choice(choice: Node, answer: Node) -> Signal | None:
     native = choice["provider_specific_fields"]["native_finish_reason"]
     if native:
-        found = by_finish_reason(NAME, native, _ratings(answer))
-        return None if found is None else found._replace(settles=True)
+        return by_finish_reason(NAME, native, _ratings(answer))
     # Without it, only the ratings can say why an answer of Gemini was filtered.
     filtered = choice["finish_reason"].text == "content_filter"
     ratings = _ratings(answer)

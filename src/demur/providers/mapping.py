@@ -38,6 +38,7 @@ __all__ = [
 SCHEMA_VERSION = "provider_signals.v1"
 UNSPECIFIED = "FILTERED_UNSPECIFIED"
 ANY = "*"
+_LONGEST_WORD = 1000
 _FOLDER = resources.files("demur.providers") / "data"
 _POLICY_WORDS = re.compile(
     r"abus|anonymi|ban(?!d)|block|censor|classif|complian|den(?:y|ied|ial)|disallow|filter|flag|forbid"
@@ -94,6 +95,7 @@ class Field(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_
 
     def judge(self, native: str | None) -> "Judged":
         """Return what `native` means here; a value that is not listed too."""
+        native = None if native is None else native[:_LONGEST_WORD]
         index = _index(self)
         known = index.get(_folded(native or "")) or index.get(ANY)
         if known is not None:
@@ -221,7 +223,7 @@ def _value_problems(value: Value, place: str) -> list[Problem]:
 
 def looks_like_policy(native: str | None) -> bool:
     """Return whether a value that nobody listed reads as if content had been stopped."""
-    return native is not None and _POLICY_WORDS.search(native) is not None
+    return native is not None and _POLICY_WORDS.search(native[:_LONGEST_WORD]) is not None
 
 
 def _folded(native: str) -> str:

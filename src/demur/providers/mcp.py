@@ -1,10 +1,11 @@
 """Read what an MCP client gets: tool results, JSON-RPC errors and answers to elicitation.
 
-A denial and a failure both come as `isError`, so only an envelope or a refusal line
-makes a result a refusal; an error number does only where the protocol gives it that sense.
+A denial and a failure both come as `isError`, so only an envelope makes a result a
+refusal: text in it may be anyone's. An error number refuses only where the protocol
+gives it that sense.
 """
 
-from demur.providers.carried import carried
+from demur.providers.carried import carried, enveloped
 from demur.providers.mapping import system
 from demur.providers.node import Node
 from demur.providers.shape import Shape
@@ -39,10 +40,7 @@ def _result(result: Node) -> Signal | None:
 
 def _tool_result(result: Node) -> Signal | None:
     # The envelope counts even where the mark is missing: servers forget `isError`.
-    found = carried(NAME, result["structuredContent"]["refusal"])
-    if found is not None or not result["isError"].true:
-        return found
-    return carried(NAME, *(part["text"] for part in result["content"]))
+    return enveloped(NAME, result["structuredContent"]["refusal"])
 
 
 def _error(error: Node) -> Signal | None:

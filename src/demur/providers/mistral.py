@@ -1,5 +1,7 @@
 """Mistral: a guardrail blocks with HTTP 403, and a guardrail that broke may do so too."""
 
+import re
+
 from demur.providers.mapping import system
 from demur.providers.node import Node
 from demur.providers.shape import Shape
@@ -9,6 +11,14 @@ __all__ = ["NAME", "read"]
 
 NAME = "mistral"
 _BLOCKED = 403
+_FAULT = re.compile(r"unavailable|time_?d?_?out|internal|serv(?:er|ice)_error|failure")
+# A request fails a guardrail, and a guardrail fails; only the second has judged nothing.
+_FAULT_WORDS = re.compile(
+    r"unavailable|timed? ?out|block_on_error|(?:service|server|internal) (?:error|failure)"
+    r"|(?:guardrails?|moderation)(?: \w+){0,2} (?:failed|failure|errored|crashed)"
+    r"|(?:could not|cannot|unable to|failed to) (?:be )?(?:run|reach|load|call|respond|start)",
+    re.IGNORECASE,
+)
 
 
 def read(shape: Shape) -> Signal | None:
@@ -19,7 +29,7 @@ def read(shape: Shape) -> Signal | None:
     decided = strongest(signals)
     if decided is not None or not _is_block(shape, error):
         return decided
-    broke = _says_it_broke(error)
+    broke = _broke(error)
     judged = known.judge("status", "403 without a verdict" if broke else "403")
     evidence = {"native_reason": error["type"].text, "message": error["message"].text}
     # It settles the matter: to anyone else, a guardrail's error reads like a block.
@@ -57,6 +67,17 @@ def _is_block(shape: Shape, error: Node) -> bool:
     return ours and any(word in words.casefold() for word in ("guardrail", "moderation"))
 
 
-def _says_it_broke(error: Node) -> bool:
-    words = " ".join(filter(None, (error[name].text for name in ("type", "code", "message"))))
-    return any(word in words.casefold() for word in ("unavailable", "failed", "failure", "timeout"))
+def _broke(error: Node) -> bool:
+    """Return whether the guardrail failed: by the fields for machines, then by the words."""
+    typed = " ".join(filter(None, (error[name].text for name in ("type", "code"))))
+    if _FAULT.search(typed):
+        return True
+    words = error["message"].text or ""
+    # One that names what it found has judged, however it puts it.
+    named = any(_names(words, value.value) for value in system(NAME)["category"].values)
+    return not named and _FAULT_WORDS.search(words) is not None
+
+
+def _names(words: str, category: str) -> bool:
+    spelled = category.replace("_", "[ _]")
+    return re.search(rf"[:(\['`]\s*{spelled}\b", words, re.IGNORECASE) is not None

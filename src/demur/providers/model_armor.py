@@ -29,9 +29,10 @@ def read(shape: Shape) -> Signal | None:
     if not result.present:
         result = shape.body
     state = result["filterMatchState"]
-    if state.text is None:
-        return None
     known = system(NAME)
+    if state.text is None:
+        # Nothing was matched or passed: only that the filters did not run can be told.
+        return strongest(_ran(result["invocationResult"], "invocation_result", known))
     judged = known.judge("match_state", state.text)
     filters = list(_filters(result["filterResults"]))
     matches = [_match(one, known) for one in filters if one.part["matchState"].text == _MATCH]

@@ -12,9 +12,13 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-__all__ = ["ABSENT", "Node", "tamed"]
+from demur.errors import DemurError
 
+__all__ = ["ABSENT", "Meter", "Node", "TooMuchError", "tamed"]
+
+_MOST_VISITS = 500_000
 _MOST_ENTRIES = 10_000
+_LONG = 1000
 _TAME = frozenset({dict, list, str, int, float, bool, type(None), bytes, tuple})
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -28,33 +32,84 @@ def tamed(raw: Any) -> Any:
     return raw
 
 
+class TooMuchError(DemurError):
+    """An object that takes more looking than any response would."""
+
+
+class Meter:
+    """Counts how much was looked at, so that no object can keep a reader busy for ever.
+
+    Lists that contain themselves, or one another many times over, are small and endless.
+    """
+
+    __slots__ = ("left", "spared")
+
+    def __init__(self, left: int = _MOST_VISITS) -> None:
+        self.left = left
+        self.spared = 0
+
+    def spare(self) -> None:
+        """Spare most of what is left for others: whoever looks next may use a quarter of it."""
+        self.spared = self.left - self.left // 4
+
+    def share(self) -> None:
+        """Spare nothing any longer."""
+        self.spared = 0
+
+    def spend(self, visits: int) -> None:
+        """Take so many visits off what is left.
+
+        Raises:
+            TooMuchError: Nothing is left.
+        """
+        # INVARIANT: reading any object ends after a bounded number of steps.
+        self.left -= visits
+        if self.left < self.spared:
+            raise TooMuchError("there is more in the response than can be read")
+
+
 class Node:
     """A value within a response and the path by which it was reached."""
 
-    __slots__ = ("path", "raw")
+    __slots__ = ("meter", "path", "raw")
 
-    def __init__(self, raw: Any, path: str = "") -> None:
+    def __init__(self, raw: Any, path: str = "", meter: Meter | None = None) -> None:
         self.raw = raw if type(raw) in _TAME else tamed(raw)
         self.path = path
+        self.meter = meter
+
+    def beside(self, raw: Any, path: str = "") -> "Node":
+        """Return another value that is read on the account of this one."""
+        return Node(raw, path, self.meter)
 
     def __getitem__(self, name: str) -> "Node":
         """Return the field called `name`, in camel or snake case; absent if there is none."""
         if self.raw is None:
             return ABSENT
+        if self.meter is not None:
+            self.meter.spend(1)
         for spelling in _spellings(name):
             found = _field(self.raw, spelling)
             if found is not None:
-                return Node(found, f"{self.path}.{spelling}" if self.path else spelling)
+                path = f"{self.path}.{spelling}" if self.path else spelling
+                return Node(found, path, self.meter)
         return ABSENT
 
     def __iter__(self) -> Iterator["Node"]:
         """Yield the entries of a list; of anything else, nothing."""
+        if self.raw is None:
+            return
         for index, entry in enumerate(_entries(self.raw)):
-            yield Node(entry, f"{self.path}[{index}]")
+            if self.meter is not None:
+                self.meter.spend(1)
+            yield Node(entry, f"{self.path}[{index}]", self.meter)
 
     def fields(self) -> Iterator[tuple[str, "Node"]]:
         """Yield each field by name, of a mapping or of an object that keeps its own."""
-        for name in islice(_names(self.raw), _MOST_ENTRIES):
+        names = [] if self.raw is None else _names(self.raw)
+        if self.meter is not None:
+            self.meter.spend(len(names))
+        for name in islice(names, _MOST_ENTRIES):
             found = self[name]
             if found.present:
                 yield name, found
@@ -70,7 +125,12 @@ class Node:
     @property
     def text(self) -> str | None:
         """The string here, or the word of an enum member; None for anything else."""
+        if self.raw is None:
+            return None
         if type(self.raw) is str:
+            # A long text is work for whoever reads it, and may stand in many places.
+            if self.meter is not None and len(self.raw) > _LONG:
+                self.meter.spend(len(self.raw) // _LONG)
             return self.raw
         if isinstance(self.raw, Enum):
             value = self.raw.value

@@ -7,23 +7,31 @@ had been stopped is never taken for success.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from demur.codes.default import registry_or_core
 from demur.codes.registry import Registry
+from demur.errors import DemurError
 from demur.model.refusal import Refusal
 from demur.model.refusal_source import RefusalSource
+from demur.providers.batches import in_batch
 from demur.providers.gathering import Gatherer, events_of
-from demur.providers.node import tamed
+from demur.providers.node import Meter, Node, TooMuchError, tamed
 from demur.providers.plain import plain
-from demur.providers.readers import readers
-from demur.providers.shape import Shape, shape_of
+from demur.providers.readers import Reader, readers
+from demur.providers.shape import Shape, parsed, shape_of
 from demur.providers.signal import Outcome, Signal, strongest
 
-__all__ = ["normalize", "normalize_gathered", "read_signal"]
+__all__ = ["UnreadStreamError", "gatherer", "normalize", "normalize_gathered", "read_signal"]
 
 _LONGEST_CHAIN = 8
+_MOST_FOR_EVENTS = 6_000_000
 _INTERNAL = "INTERNAL_ERROR"
+
+
+class UnreadStreamError(DemurError):
+    """A stream in place of its events, which are not ours to take from whoever reads it."""
 
 
 def normalize(obj: Any, *, registry: Registry | None = None) -> Refusal | None:
@@ -38,23 +46,65 @@ def normalize(obj: Any, *, registry: Registry | None = None) -> Refusal | None:
 
 def normalize_gathered(stream: Gatherer, *, registry: Registry | None = None) -> Refusal | None:
     """Return the refusal that the events of a stream carry so far, or None."""
-    return _answer(lambda: _of_stream(stream), registry)
+    return _answer(lambda: _of_stream(stream, Meter()), registry)
+
+
+def gatherer() -> Gatherer:
+    """Return what gathers the events of a stream as they come."""
+    return Gatherer(lambda event: _of_object(event, Meter()))
 
 
 def read_signal(obj: Any) -> Signal | None:
     """Return the native signal that decides in `obj`, one that was only detected too."""
-    events = events_of(obj)
-    found = None
-    if events is not None:
-        stream = Gatherer()
-        for event in events:
-            stream.feed(event)
-        found = _of_stream(stream)
-    return strongest([found, *(_deciding(shape) for shape in _shapes(obj))])
+    meter = Meter()
+    found, broken = _attempted(lambda: _of_kept_stream(obj, meter))
+    whole, also_broken = _attempted(lambda: _of_object(obj, meter))
+    decided = strongest([found, whole])
+    broken = broken or also_broken or _unread(obj)
+    # What could not be read may have held a refusal; one that was found says more than that.
+    if broken is not None and (decided is None or not decided.tells):
+        raise broken
+    return decided
 
 
-def _of_stream(stream: Gatherer) -> Signal | None:
-    return strongest(_deciding(shape_of(response)) for response in stream.responses)
+def _attempted(read: Callable[[], Signal | None]) -> tuple[Signal | None, Exception | None]:
+    try:
+        return read(), None
+    except Exception as error:  # noqa: BLE001 - someone else's object may raise anything
+        return None, error
+
+
+def _of_kept_stream(obj: Any, meter: Meter) -> Signal | None:
+    # Taking an event in is quickly done, and a stream may have very many.
+    taking = Meter(_MOST_FOR_EVENTS)
+    events = events_of(obj, taking)
+    if events is None:
+        return None
+    stream = Gatherer(lambda event: _of_object(event, meter))
+    stream.feed_all(events, taking)
+    return _of_stream(stream, meter)
+
+
+def _of_stream(stream: Gatherer, meter: Meter) -> Signal | None:
+    if isinstance(stream.broken, TooMuchError):
+        # What was gathered until then is small, and still has to be read.
+        meter = Meter()
+    signals = (_deciding(shape_of(response, meter)) for response in stream.responses)
+    decided = strongest([*signals, stream.found])
+    if stream.broken is not None and (decided is None or not decided.tells):
+        raise stream.broken
+    return decided
+
+
+def _of_object(obj: Any, meter: Meter) -> Signal | None:
+    return strongest(_deciding(shape) for shape in _shapes(obj, meter))
+
+
+def _unread(obj: Any) -> Exception | None:
+    """Return that a stream was handed over before anyone read it, or None."""
+    kind = type(obj)
+    running = hasattr(kind, "__next__") or hasattr(kind, "__anext__")
+    return UnreadStreamError("the events of a stream were not read") if running else None
 
 
 def _answer(read: Callable[[], Signal | None], registry: Registry | None) -> Refusal | None:
@@ -68,16 +118,19 @@ def _answer(read: Callable[[], Signal | None], registry: Registry | None) -> Ref
         return Refusal.of(_INTERNAL, detail, source="demur.providers", registry=Registry.load())
 
 
-def _shapes(obj: Any) -> Iterator[Shape]:
-    """Yield the shape of `obj`, and of an exception also those of what lies behind it."""
+def _shapes(obj: Any, meter: Meter) -> Iterator[Shape]:
+    """Yield the shape of `obj`, of the response in a line of a batch, and of causes behind it."""
     waiting = [tamed(obj)]
+    inner = in_batch(Node(parsed(obj), meter=meter))
+    if inner is not None:
+        waiting.append(inner)
     seen: set[int] = set()
     while waiting and len(seen) < _LONGEST_CHAIN:
         one = waiting.pop(0)
         if id(one) in seen:
             continue
         seen.add(id(one))
-        yield shape_of(one)
+        yield shape_of(one, meter)
         if isinstance(one, BaseException):
             waiting += _behind(one)
 
@@ -94,21 +147,29 @@ def _deciding(shape: Shape) -> Signal | None:
     found: list[Signal] = []
     broken: Exception | None = None
     for reader in readers():
-        try:
-            signal = reader.read(shape)
-        # A mistake in one reader must not hide what another one can read.
-        except Exception as error:  # noqa: BLE001 - see above
-            broken = broken or error
-            continue
+        # Neither a mistake in one reader nor its endless look may hide what another can read.
+        signal, error = _attempted(partial(_sparing, reader, shape))
+        broken = broken or error
         if signal is not None:
             found.append(signal)
             # What broke or was only seen waits: another reader may know of a refusal.
             if signal.outcome is Outcome.REFUSAL or signal.settles:
                 return _with_request(signal, shape)
+            if signal.leaves is not None:
+                shape = signal.leaves
     decided = strongest(found)
     if broken is not None and (decided is None or not decided.tells):
         raise broken
     return None if decided is None else _with_request(decided, shape)
+
+
+def _sparing(reader: Reader, shape: Shape) -> Signal | None:
+    meter = shape.own.meter or Meter()
+    meter.spare()
+    try:
+        return reader.read(shape)
+    finally:
+        meter.share()
 
 
 def _with_request(signal: Signal, shape: Shape) -> Signal:

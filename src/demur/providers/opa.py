@@ -4,6 +4,8 @@ A policy that defines nothing for an input has not denied it: then nothing was j
 The names inside a result are the policy's own; the common ones are known here.
 """
 
+from typing import Any
+
 from demur.codes.vocabulary import Surface
 from demur.providers.carried import carried, coded
 from demur.providers.mapping import system
@@ -15,6 +17,8 @@ __all__ = ["NAME", "read"]
 
 NAME = "opa"
 _DENIALS = ("deny", "denied", "violation", "violations")
+# Linters and tests list violations too, under the last of these names.
+_OF_POLICIES = _DENIALS[:3]
 _WORDS = ("reason", "message", "msg")
 # Others give their decisions ids as well: a document with more in it is none of OPA's.
 _WITHOUT_RESULT = frozenset({"decision_id", "metrics", "provenance", "warning", "explanation"})
@@ -30,7 +34,8 @@ def read(shape: Shape) -> Signal | None:
         return _noted(system(NAME).judge("result", "undefined").signal(named), own)
     if named and result.raw is False:
         return _noted(system(NAME).judge("result", "false").signal(result), own)
-    return _noted(strongest(_document(one) for one in _values(result)), own) or _error(own)
+    found = strongest(_document(one, sure=bool(named)) for one in _values(result))
+    return _noted(found, own) or _error(own)
 
 
 def _values(result: Node) -> list[Node]:
@@ -39,11 +44,16 @@ def _values(result: Node) -> list[Node]:
     return rows or [result]
 
 
-def _document(result: Node) -> Signal | None:
-    """Return the refusal in a result that is a document, or None."""
+def _document(result: Node, *, sure: bool) -> Signal | None:
+    """Return the refusal in a result that is a document, or None.
+
+    Where nothing makes it `sure` that a policy answered, only names of its own count.
+    """
     listed = [one for name in _DENIALS for one in (*result[name], *_fields(result[name]))]
-    if listed:
+    if listed and (sure or result["allow"].present or any(result[name] for name in _OF_POLICIES)):
         return strongest(_denial(one) for one in listed)
+    if listed:
+        return strongest(_supplied(one) for one in listed)
     refused = next((result[name] for name in _DENIALS if result[name].true), None)
     refused = refused or (result["allow"] if result["allow"].raw is False else None)
     return None if refused is None else _supplied(result) or _plain(refused, result)
@@ -60,7 +70,7 @@ def _denial(denial: Node) -> Signal:
 
 def _supplied(place: Node) -> Signal | None:
     """Return the refusal by what the policy itself supplied: an envelope, a line or a code."""
-    more = {"surface": Surface.POLICY}
+    more: dict[str, Any] = {"surface": Surface.POLICY}
     words = (place[name] for name in _WORDS)
     detail = next((said.text for said in words if said.text), "")
     line = carried(NAME, place, *(place[name] for name in _WORDS), **more)

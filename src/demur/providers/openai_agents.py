@@ -6,7 +6,7 @@ A tripwire has no code of its own: what the guardrail put into `output_info` dec
 from typing import Any
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import carried, coded
+from demur.providers.carried import carried, coded, enveloped
 from demur.providers.mapping import Judged, system
 from demur.providers.node import Node
 from demur.providers.raised import raised, stated
@@ -22,7 +22,7 @@ _SURFACES = {
     "ToolInputGuardrailTripwireTriggered": Surface.TOOL_CALL,
     "ToolOutputGuardrailTripwireTriggered": Surface.TOOL_RESULT,
 }
-# The words are the SDK's own; whoever sets others should put a refusal line into them.
+# The words are the SDK's own, and must be all that there is.
 _CERTAIN_ENOUGH = 0.9
 
 
@@ -73,8 +73,9 @@ def _unapproved(own: Node) -> Signal | None:
     if item["type"].text != "function_call_output":
         return None
     output = item["output"]
-    line = carried(NAME, output, surface=Surface.TOOL_CALL)
+    # What a tool returned may be anyone's words: a line among them refuses nothing.
+    whole = enveloped(NAME, output)
     judged = system(NAME).judge("tool_output", (output.text or "").removesuffix("."))
-    if line is not None or not judged.known:
-        return line
+    if whole is not None or not judged.known:
+        return whole
     return judged.signal(output, confidence=_CERTAIN_ENOUGH)

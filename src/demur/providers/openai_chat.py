@@ -47,7 +47,7 @@ def _choices(body: Node, known: System) -> Iterator[Signal]:
                 yield _declined(place["refusal"], known)
             for part in place["content"]:
                 if part["type"].text == "refusal":
-                    yield _declined(part["refusal"], known)
+                    yield _declined(part["refusal"] or part["type"], known)
         reason = choice["finish_reason"]
         if reason.text:
             yield _finished(reason.text, known, dialect).signal(reason)

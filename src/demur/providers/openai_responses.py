@@ -36,11 +36,11 @@ def _declined(place: Node, known: System) -> Iterator[Signal]:
     parts = [part for item in place["output"] for part in item["content"]]
     for part in (*parts, *place["content"], place):
         if part["type"].text in {"refusal", "response.refusal.done"}:
+            # The type refuses; a part without words has only nothing to say about it.
             words = part["refusal"]
-            if words.text is None:
-                continue
             judged = known.judge("response_refusal", "refusal")
-            yield judged.signal(words, detail=words.text, evidence={"refusal_text": words.text})
+            said = words.text or ""
+            yield judged.signal(words or part["type"], detail=said, evidence={"refusal_text": said})
 
 
 def _ended(place: Node, known: System) -> Iterator[Signal]:
@@ -56,11 +56,14 @@ def _ended(place: Node, known: System) -> Iterator[Signal]:
 def _images(output: Node, known: System) -> Iterator[Signal]:
     for item in output:
         code = item["error"]["code"]
-        if code.text:
+        judged = known.judge("image_error", code.text)
+        # Tools fail with codes of their own, in the same place.
+        ours = judged.known or "image" in (item["type"].text or "image")
+        if code.text and ours:
             details = item["error"]["moderation_details"]
             stage = details["moderation_stage"].text
             categories = [part.text for part in details["categories"] if part.text]
-            yield known.judge("image_error", code.text).signal(
+            yield judged.signal(
                 item["error"],
                 surface=stage if stage in {"input", "output"} else "output",
                 evidence={"native_reason": code.text, "stage": stage, "categories": categories},

@@ -5,7 +5,6 @@ Whatever carried it, the refusal that was made is the one that is read.
 
 from collections.abc import Iterator
 
-from demur.codes.line import PREFIX
 from demur.providers.carried import carried
 from demur.providers.node import Node
 from demur.providers.shape import Shape
@@ -18,13 +17,11 @@ NAME = "demur"
 
 def read(shape: Shape) -> Signal | None:
     """Return the refusal that the object is or carries in the open, or None."""
-    text = shape.text
-    if text is not None:
-        # Words of a model may quote a refusal anywhere; a guard's answer is one from its start.
-        return carried(NAME, shape.body) if text.startswith(PREFIX) else None
     body = shape.body
+    # Words of a model may quote a refusal anywhere; a guard's answer is one from its start.
     places = (shape.own, body, body["error"], body["error"]["data"])
-    return carried(NAME, *places, Node(shape.message, "message"), *_in_answers(body))
+    found = carried(NAME, *places, Node(shape.message, "message"))
+    return found or carried(NAME, *_in_answers(body), last=True)
 
 
 def _in_answers(body: Node) -> Iterator[Node]:

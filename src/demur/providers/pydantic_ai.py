@@ -9,8 +9,8 @@ from demur.providers.carried import carried
 from demur.providers.mapping import system
 from demur.providers.node import ABSENT, Node
 from demur.providers.raised import raised
-from demur.providers.shape import Shape, parsed
-from demur.providers.signal import Signal
+from demur.providers.shape import Shape, parsed, shaped
+from demur.providers.signal import Signal, strongest
 from demur.providers.upstream import by_block_reason, by_category, by_error_behind, by_finish_reason
 
 __all__ = ["NAME", "read"]
@@ -24,10 +24,11 @@ def read(shape: Shape) -> Signal | None:
     error = raised(NAME, shape)
     if error is None:
         said = next((one for one in (own, own["response"]) if _responds(one)), ABSENT)
-        return _response(said) or _denied(own)
+        found = _response(said)
+        return _denied(own) if found is None else found._replace(leaves=_rest(shape, said))
     if error.kind == "ApprovalRequired":
         return carried(NAME, own["metadata"]) or error.signal()
-    body = Node(parsed(own["body"].raw), "body")
+    body = own.beside(parsed(own["body"].raw), "body")
     behind = _response(body if _responds(body) else _last(body))
     if behind is not None and behind.tells:
         return behind
@@ -49,19 +50,31 @@ def _last(messages: Node) -> Node:
 def _response(said: Node) -> Signal | None:
     details = said["provider_details"]
     ratings = details["safety_ratings"]
-    found = (
-        by_block_reason(NAME, details["block_reason"], ratings)
-        or by_category(NAME, details["refusal_category"])
-        or by_finish_reason(NAME, details["finish_reason"], ratings)
+    found = strongest(
+        [
+            by_block_reason(NAME, details["block_reason"], ratings),
+            by_category(NAME, details["refusal_category"]),
+            by_finish_reason(NAME, details["finish_reason"], ratings),
+            _declined(details["refusal"]),
+        ]
     )
     if found is not None:
         # The provider's word is exact even where it says that nothing was refused.
-        return found._replace(settles=True)
-    words = details["refusal"]
-    if words.text:
-        return carried(NAME, words) or system(NAME).judge("refusal", "*").signal(words)
+        return found
     judged = system(NAME).judge("finish_reason", said["finish_reason"].text)
     return judged.signal(said["finish_reason"]) if judged.known else None
+
+
+def _declined(words: Node) -> Signal | None:
+    if not words.text:
+        return None
+    return carried(NAME, words, last=True) or system(NAME).judge("refusal", "*").signal(words)
+
+
+def _rest(shape: Shape, said: Node) -> Shape:
+    """Return the response without the framework's own reason, which others would misread."""
+    body = shape.body.beside(shaped(said, "finish_reason"))
+    return shape._replace(own=body, body=body)
 
 
 def _denied(own: Node) -> Signal | None:
@@ -69,7 +82,8 @@ def _denied(own: Node) -> Signal | None:
     if own["kind"].text == "tool-denied":
         words = own["message"]
         judged = system(NAME).judge("tool_denied", "tool-denied")
-        return carried(NAME, words) or judged.signal(own["kind"], detail=words.text or "")
+        line = carried(NAME, words, last=True)
+        return line or judged.signal(own["kind"], detail=words.text or "")
     if own["part_kind"].text == "tool-return" and own["outcome"].text == "denied":
         judged = system(NAME).judge("tool_denied", "denied")
         line = carried(NAME, own["content"], surface=Surface.TOOL_CALL)

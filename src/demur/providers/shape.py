@@ -5,18 +5,20 @@ Nothing here knows a provider; it knows how Python carries answers and errors.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from demur.providers.node import ABSENT, Node, tamed
+from demur.providers.node import ABSENT, Meter, Node, TooMuchError, tamed
 
-__all__ = ["Shape", "parsed", "shape_of"]
+__all__ = ["Shape", "parsed", "shape_of", "shaped"]
 
 _STATUSES = ("status_code", "statusCode", "HTTPStatusCode", "status", "http_status", "code")
 _REQUEST_IDS = ("request_id", "_request_id", "requestId", "RequestId")
 _HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray")
 _LONGEST_JSON = 32_000_000
 _LONGEST_MESSAGE = 4000
+_JSON = re.compile(r"[\ufeff \t\r\n]*[{\[]")
 
 
 class Shape(NamedTuple):
@@ -48,15 +50,20 @@ class Shape(NamedTuple):
         return self.body.text
 
 
-def shape_of(obj: Any) -> Shape:
-    """Return the shape of anything. Never raises."""
-    own = Node(parsed(obj))
+def shape_of(obj: Any, meter: Meter | None = None) -> Shape:
+    """Return the shape of anything; `meter` bounds how much of it is looked at.
+
+    Raises:
+        TooMuchError: It is text that holds more JSON than can be read.
+    """
+    own = Node(parsed(obj), meter=meter)
     raw = own.raw
-    envelope = _envelope(raw)
+    envelope = _envelope(own)
     if envelope is not None:
         status, inner = envelope
         failed = status >= 400
-        body = _error_body(parsed(inner)) if failed else Node(parsed(inner))
+        body = own.beside(parsed(inner))
+        body = _error_body(body) if failed else body
         return Shape(own, body, status, failed=failed, request_id=_request_id(own, body))
     if isinstance(raw, BaseException):
         return _of_exception(raw, own)
@@ -64,18 +71,29 @@ def shape_of(obj: Any) -> Shape:
 
 
 def parsed(raw: Any) -> Any:
-    """Return the JSON that text or bytes hold; anything else, and other text, as it is."""
+    """Return the JSON that text or bytes hold; anything else, and other text, as it is.
+
+    Raises:
+        TooMuchError: The JSON is too long or too deep, so nobody knows what it says.
+    """
     raw = tamed(raw)
     if isinstance(raw, bytes | bytearray | memoryview):
         raw = bytes(raw).decode("utf-8", "replace")
-    if not isinstance(raw, str) or len(raw) > _LONGEST_JSON:
+    if not isinstance(raw, str) or not _JSON.match(raw):
         return raw
-    if raw.lstrip("\ufeff \t\r\n")[:1] not in {"{", "["}:
-        return raw
+    if len(raw) > _LONGEST_JSON:
+        raise TooMuchError("the response is longer than can be read")
     try:
         return json.loads(raw.lstrip("\ufeff"))
-    except (ValueError, RecursionError):
+    except ValueError:
         return raw
+    except RecursionError:
+        raise TooMuchError("the response is nested too deeply to be read") from None
+
+
+def shaped(node: Node, *without: str) -> dict[str, Any]:
+    """Return the fields of an object by name, except those called `without`."""
+    return {name: field.raw for name, field in node.fields() if name not in without}
 
 
 def _of_exception(error: BaseException, own: Node) -> Shape:
@@ -85,7 +103,7 @@ def _of_exception(error: BaseException, own: Node) -> Shape:
     types, package = _kind(error)
     return Shape(
         own,
-        _error_body(body.raw),
+        _error_body(body),
         status,
         types,
         package,
@@ -97,38 +115,38 @@ def _of_exception(error: BaseException, own: Node) -> Shape:
 
 def _bodies(own: Node, response: Node) -> Iterator[Node]:
     """Yield what an exception carries as a body, the likeliest place first."""
-    for place in (own["body"], Node(_content(response.raw)), response, own["details"]):
+    content = own.beside(_content(response))
+    for place in (own["body"], content, response, own["details"]):
         value = parsed(place.raw)
         if isinstance(value, Mapping) and value:
-            yield Node(value)
+            yield own.beside(value)
     # Texts that are no JSON come last: a proxy's page says less than any object.
-    for place in (own["body"], Node(_content(response.raw))):
+    for place in (own["body"], content):
         if isinstance(parsed(place.raw), str):
-            yield Node(parsed(place.raw))
+            yield own.beside(parsed(place.raw))
 
 
-def _envelope(raw: Any) -> tuple[int, Any] | None:
+def _envelope(node: Node) -> tuple[int, Any] | None:
     """Return status and body of an HTTP answer: a response object, a pair, or a record of one."""
+    raw = node.raw
     if isinstance(raw, tuple) and len(raw) == 2 and _is_status(raw[0]):
         return raw[0], raw[1]
     if isinstance(raw, BaseException) or raw is None or isinstance(raw, str | int | float):
         return None
-    node = Node(raw)
     status = _status(node)
     if status is None:
         return None
     if isinstance(raw, Mapping):
         return (status, raw["body"]) if "body" in raw else None
-    content = _content(raw)
+    content = _content(node)
     return None if content is None else (status, content)
 
 
-def _content(raw: Any) -> Any:
+def _content(node: Node) -> Any:
     """Return the body of an HTTP response that was read already; reading one is not ours."""
-    kept = getattr(raw, "__dict__", None)
+    kept = getattr(node.raw, "__dict__", None)
     if isinstance(kept, dict) and "_content" in kept:
         return kept["_content"] or None
-    node = Node(raw)
     for name in ("content", "text", "body", "data"):
         found = node[name].raw
         if isinstance(found, str | bytes | Mapping):
@@ -136,12 +154,13 @@ def _content(raw: Any) -> Any:
     return None
 
 
-def _error_body(raw: Any) -> Node:
+def _error_body(body: Node) -> Node:
     """Return the body of an error; SDKs that hand out the inside of `error` get it put back."""
+    raw = body.raw
     bare = isinstance(raw, Mapping) and not {"error", "Error", "errors"} & set(raw)
     if bare and {"message", "code", "type"} & set(raw) and not {"choices", "candidates"} & set(raw):
-        return Node({"error": raw})
-    return Node(raw)
+        return body.beside({"error": raw})
+    return body
 
 
 def _status(node: Node) -> int | None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from demur.codes.vocabulary import RefusalClass, Surface
 from demur.model.refusal import Refusal
+from demur.providers.shape import Shape
 
 __all__ = ["Outcome", "Signal", "strongest"]
 
@@ -41,7 +42,8 @@ class Signal(NamedTuple):
     `refusal_class` is the class of the code; it ranks signals, the registry decides.
     `refusal` is an envelope of our own that came through whole; it is handed on as it is.
     `settles` says that no other reader need be asked, even where nothing was refused: a more
-    exact word stands beside the one that they would read.
+    exact word stands beside the one that they would read. Where that holds for a part of the
+    answer, `leaves` is the shape of the rest, which they are asked about instead.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Signal(NamedTuple):
     refusal_class: RefusalClass | None = None
     refusal: Refusal | None = None
     settles: bool = False
+    leaves: Shape | None = None
 
     @property
     def tells(self) -> bool:

@@ -4,13 +4,49 @@ A form keeps what can tell of a refusal and nothing of the answer's words, so th
 refused turn leaves no partial text behind.
 """
 
+from collections.abc import Sized
 from typing import Any, Protocol
 
-from demur.providers.node import Node
+from demur.providers.node import Node, TooMuchError
 
 __all__ = ["FORMS", "StreamForm"]
 
 _LONGEST_REFUSAL = 4000
+_MOST_KEPT = 1000
+
+
+class _Endings:
+    """The responses by the word that they ended with: a later word does not undo another."""
+
+    def __init__(self) -> None:
+        self._past: dict[tuple[Any, str], dict[str, Any]] = {}
+
+    def keep(self, place: Any, word: str | None, new: Node, response: dict[str, Any]) -> None:
+        """Keep a copy of `response` under its `word` if the `new` one is another."""
+        if word is not None and new.present and new.text != word:
+            make_room(self._past)
+            self._past[(place, word)] = dict(response)
+
+    @property
+    def responses(self) -> list[dict[str, Any]]:
+        return list(self._past.values())
+
+
+def make_room(kept: Sized) -> None:
+    """Let one more be kept, unless there are more already than any stream has.
+
+    Raises:
+        TooMuchError: There are.
+    """
+    if len(kept) >= _MOST_KEPT:
+        raise TooMuchError("there is more in the stream than can be kept")
+
+
+def _index(index: Node, place: int) -> int:
+    """Return the number that an answer says it has; one that is none becomes its place."""
+    number = index.number
+    # Negative, so that it is taken for no other answer's number.
+    return int(number) if number is not None and 0 <= number < _MOST_KEPT else -1 - place
 
 
 class StreamForm(Protocol):
@@ -24,16 +60,24 @@ class StreamForm(Protocol):
         """Take in one event."""
 
     @property
-    def response(self) -> dict[str, Any]:
-        """What the events so far amount to, as a response of the same provider."""
+    def responses(self) -> list[dict[str, Any]]:
+        """What the events so far amount to, as responses of the same provider.
+
+        There are several where an event took back what an earlier one had said.
+        """
+
+
+_TELLING = frozenset({"prompt_filter_results", "moderation", "error"})
 
 
 class ChatStream:
     """Chunks of chat completions, with the filter results that Azure adds."""
 
     def __init__(self) -> None:
+        self._before: list[dict[str, Any]] = []
         self._choices: dict[int, dict[str, Any]] = {}
         self._whole: dict[str, Any] = {}
+        self._past = _Endings()
 
     @staticmethod
     def accepts(event: Node) -> bool:
@@ -46,26 +90,37 @@ class ChatStream:
         """Take in one chunk."""
         for name in ("prompt_filter_results", "moderation", "model", "x_groq", "error"):
             if event[name]:
+                before = self._whole.get(name)
+                if name in _TELLING and before is not None and before != event[name].raw:
+                    make_room(self._before)
+                    self._before.append({"choices": [], name: before})
                 self._whole[name] = event[name].raw
         for place, choice in enumerate(event["choices"]):
-            index = int(choice["index"].number or place)
-            kept = self._choices.setdefault(index, {"index": index, "message": {}})
+            index = _index(choice["index"], place)
+            if index not in self._choices:
+                make_room(self._choices)
+                self._choices[index] = {"index": index, "message": {}}
+            kept = self._choices[index]
             words = choice["delta"]["refusal"].text
             if words:
                 message = kept["message"]
                 message["refusal"] = (message.get("refusal", "") + words)[:_LONGEST_REFUSAL]
-            if choice["finish_reason"].text:
-                kept["finish_reason"] = choice["finish_reason"].text
-            results = kept.setdefault("content_filter_results", {})
+            reason = choice["finish_reason"]
+            if reason.text:
+                self._past.keep(index, kept.get("finish_reason"), reason, {"choices": [{**kept}]})
+                kept["finish_reason"] = reason.text
             for category, result in choice["content_filter_results"].fields():
+                results = kept.setdefault("content_filter_results", {})
                 # Results come in every chunk; one that acted is not undone by a later one.
                 if not Node(results.get(category))["filtered"].true:
+                    make_room(results)
                     results[category] = result.raw
 
     @property
-    def response(self) -> dict[str, Any]:
-        """The completion."""
-        return {**self._whole, "choices": list(self._choices.values())}
+    def responses(self) -> list[dict[str, Any]]:
+        """The completion, and parts of it as they were before another took their place."""
+        whole = {**self._whole, "choices": list(self._choices.values())}
+        return [whole, *self._past.responses, *self._before]
 
 
 class ResponsesStream:
@@ -73,7 +128,8 @@ class ResponsesStream:
 
     def __init__(self) -> None:
         self._refusals: dict[tuple[float, float], str] = {}
-        self._last: Node | None = None
+        self._failed: list[Any] = []
+        self._ended: list[dict[str, Any]] = []
         self._error: Node | None = None
 
     @staticmethod
@@ -85,32 +141,55 @@ class ResponsesStream:
     def feed(self, event: Node) -> None:
         """Take in one event."""
         kind = event["type"].text
-        place = (event["output_index"].number or 0, event["content_index"].number or 0)
-        if kind == "response.refusal.delta":
-            words = self._refusals.get(place, "") + (event["delta"].text or "")
-            self._refusals[place] = words[:_LONGEST_REFUSAL]
-        elif kind == "response.refusal.done":
-            self._refusals[place] = event["refusal"].text or self._refusals.get(place, "")
+        if kind in {"response.refusal.delta", "response.refusal.done"}:
+            self._declined(event, event["delta"].text or "", event["refusal"].text)
         elif event["part"]["type"].text == "refusal":
-            self._refusals[place] = event["part"]["refusal"].text or ""
+            self._declined(event, "", event["part"]["refusal"].text)
         elif kind == "error":
-            self._error = event
-        if event["response"].present:
-            self._last = event["response"]
+            self._error = self._error or event
+        if event["item"]["error"].present:
+            make_room(self._failed)
+            self._failed.append(_failure(event["item"]))
+        # A session has many responses, of which the last is not the one that matters.
+        ended = _telling(event["response"])
+        if ended is not None:
+            make_room(self._ended)
+            self._ended.append(ended)
+
+    def _declined(self, event: Node, more: str, whole: str | None) -> None:
+        place = (event["output_index"].number or 0, event["content_index"].number or 0)
+        make_room(self._refusals)
+        words = whole or self._refusals.get(place, "") + more
+        self._refusals[place] = words[:_LONGEST_REFUSAL]
 
     @property
-    def response(self) -> dict[str, Any]:
-        """The response, as far as it came."""
-        last = self._last or Node({})
-        said = [{"type": "refusal", "refusal": words} for words in self._refusals.values() if words]
-        error = self._error or last["error"]
-        return {
+    def responses(self) -> list[dict[str, Any]]:
+        """What was said while it ran, and each response that came to an end."""
+        said = [{"type": "refusal", "refusal": words} for words in self._refusals.values()]
+        running = {
             "object": "response",
-            "output": [{"type": "message", "content": said}, *(one.raw for one in last["output"])],
-            "incomplete_details": last["incomplete_details"].raw,
-            "status_details": last["status_details"].raw,
-            "error": error.raw,
+            "output": [{"type": "message", "content": said}, *self._failed],
+            "error": None if self._error is None else self._error.raw,
         }
+        return [running, *self._ended]
+
+
+def _failure(item: Node) -> dict[str, Any]:
+    return {"type": item["type"].raw, "error": item["error"].raw}
+
+
+def _telling(response: Node) -> dict[str, Any] | None:
+    """Return what a response says about its end, without the answer's words; None if nothing."""
+    names = ("incomplete_details", "status_details", "error")
+    kept: dict[str, Any] = {name: response[name].raw for name in names if response[name].present}
+    items = [_failure(item) for item in response["output"] if item["error"].present]
+    parts = [part for item in response["output"] for part in item["content"]]
+    said = [part.raw for part in parts if part["type"].text == "refusal"]
+    if said:
+        items.append({"type": "message", "content": said})
+    if items:
+        kept["output"] = items
+    return {"object": "response", **kept} if kept else None
 
 
 class AnthropicStream:
@@ -118,6 +197,7 @@ class AnthropicStream:
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {"type": "message", "content": []}
+        self._past = _Endings()
 
     @staticmethod
     def accepts(event: Node) -> bool:
@@ -131,6 +211,7 @@ class AnthropicStream:
         """Take in one event."""
         block = event["content_block"]
         if block["type"].text == "fallback":
+            make_room(self._message["content"])
             self._message["content"].append(block.raw)
         for name, found in (
             ("model", event["message"]["model"]),
@@ -141,12 +222,14 @@ class AnthropicStream:
             ("error", event["error"]),
         ):
             if found.present:
-                self._message[name] = found.raw
+                if name == "stop_reason":
+                    self._past.keep(None, self._message.get(name), found, self._message)
+                self._message[name] = found.text if name == "stop_reason" else found.raw
 
     @property
-    def response(self) -> dict[str, Any]:
-        """The message, without its words."""
-        return self._message
+    def responses(self) -> list[dict[str, Any]]:
+        """The message, without its words, and as it was before it ended otherwise."""
+        return [self._message, *self._past.responses]
 
 
 class GeminiStream:
@@ -155,6 +238,7 @@ class GeminiStream:
     def __init__(self) -> None:
         self._candidates: dict[int, dict[str, Any]] = {}
         self._whole: dict[str, Any] = {}
+        self._past = _Endings()
 
     @staticmethod
     def accepts(event: Node) -> bool:
@@ -165,22 +249,38 @@ class GeminiStream:
 
     def feed(self, event: Node) -> None:
         """Take in one chunk."""
+        feedback, turn = event["promptFeedback"], event["serverContent"]["turnCompleteReason"]
         # A later chunk may repeat the feedback without the reason.
-        if event["promptFeedback"]["blockReason"].present:
-            self._whole["promptFeedback"] = event["promptFeedback"].raw
-        if event["serverContent"]["turnCompleteReason"].present:
-            self._whole["serverContent"] = event["serverContent"].raw
+        if feedback["blockReason"].present or _blocked(feedback["safetyRatings"]):
+            self._whole["promptFeedback"] = feedback.raw
+        if turn.present:
+            before = Node(self._whole.get("serverContent"))["turnCompleteReason"].text
+            self._past.keep("turn", before, turn, self._whole)
+            self._whole["serverContent"] = {"turnCompleteReason": turn.raw}
         for place, candidate in enumerate(event["candidates"]):
-            index = int(candidate["index"].number or place)
-            kept = self._candidates.setdefault(index, {"index": index})
-            for name in ("finishReason", "finishMessage", "safetyRatings"):
-                if candidate[name].present:
-                    kept[name] = candidate[name].raw
+            self._candidate(_index(candidate["index"], place), candidate)
+
+    def _candidate(self, index: int, candidate: Node) -> None:
+        if index not in self._candidates:
+            make_room(self._candidates)
+            self._candidates[index] = {"index": index}
+        kept = self._candidates[index]
+        reason = candidate["finishReason"]
+        before = Node(kept.get("finishReason")).text
+        self._past.keep(index, before, reason, {"candidates": [{**kept}]})
+        for name in ("finishReason", "finishMessage"):
+            if candidate[name].present:
+                kept[name] = candidate[name].raw
+        # A rating that blocked is not undone by later ones.
+        ratings = candidate["safetyRatings"]
+        if ratings.present and not _blocked(Node(kept.get("safetyRatings"))):
+            kept["safetyRatings"] = ratings.raw
 
     @property
-    def response(self) -> dict[str, Any]:
-        """The response, without its words."""
-        return {**self._whole, "candidates": list(self._candidates.values())}
+    def responses(self) -> list[dict[str, Any]]:
+        """The response, without its words, and as it was before it ended otherwise."""
+        whole = {**self._whole, "candidates": list(self._candidates.values())}
+        return [whole, *self._past.responses]
 
 
 class BedrockStream:
@@ -190,6 +290,7 @@ class BedrockStream:
 
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
+        self._past = _Endings()
 
     @classmethod
     def accepts(cls, event: Node) -> bool:
@@ -200,15 +301,23 @@ class BedrockStream:
 
     def feed(self, event: Node) -> None:
         """Take in one event."""
-        if event["messageStop"]["stopReason"].text:
-            self._response["stopReason"] = event["messageStop"]["stopReason"].text
+        stop = event["messageStop"]["stopReason"]
+        if stop.text:
+            self._past.keep(None, self._response.get("stopReason"), stop, self._response)
+            self._response["stopReason"] = stop.text
         if event["metadata"]["trace"].present:
             self._response["trace"] = event["metadata"]["trace"].raw
 
     @property
-    def response(self) -> dict[str, Any]:
-        """The response, without its words."""
-        return self._response
+    def responses(self) -> list[dict[str, Any]]:
+        """The response, without its words, and as it was before it ended otherwise."""
+        # What the guardrail wrote down comes last of all, and explains every ending.
+        traced = {name: self._response[name] for name in ("trace",) if name in self._response}
+        return [self._response, *({**past, **traced} for past in self._past.responses)]
+
+
+def _blocked(ratings: Node) -> bool:
+    return any(rating["blocked"].true for rating in ratings)
 
 
 FORMS: tuple[type[StreamForm], ...] = (

@@ -4,8 +4,7 @@ from typing import Any
 
 from demur.codes.registry import Registry
 from demur.model.refusal import Refusal
-from demur.providers.gathering import Gatherer
-from demur.providers.normalize import normalize_gathered
+from demur.providers.normalize import gatherer, normalize_gathered
 
 __all__ = ["StreamReader"]
 
@@ -19,7 +18,7 @@ class StreamReader:
     """
 
     def __init__(self, *, registry: Registry | None = None) -> None:
-        self._gatherer = Gatherer()
+        self._gatherer = gatherer()
         self._registry = registry
 
     def feed(self, event: Any) -> "StreamReader":

@@ -4,6 +4,8 @@ A newer code must not pass for an ordinary failure. Only fields that are meant f
 machines are read; the words of a message decide nothing here.
 """
 
+import re
+
 from demur.providers.mapping import UNSPECIFIED, looks_like_policy
 from demur.providers.shape import Shape
 from demur.providers.signal import Signal
@@ -12,7 +14,13 @@ __all__ = ["NAME", "read"]
 
 NAME = "unlisted"
 _STATUSES = frozenset({400, 403, 422, 446, 451})
-_ORDINARY = frozenset({"permission_denied", "access_denied", "accessdeniedexception", "forbidden"})
+# Rights, settings and requests that make no sense are refused in much the same words.
+_ORDINARY = re.compile(
+    r"access|auth|permission|feature|subscription|_key|credential|network|firewall"
+    r"|^(?:request_)?forbidden|^(?:invalid|malformed|missing|unknown|unsupported)_"
+)
+_OF_CONTENT = re.compile(r"content|guardrail|harm|moderat|nsfw|safety|toxic|prompt|jailbr|violat")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FIELDS = ("code", "type", "reason", "status", "error_code", "Code")
 
 
@@ -31,4 +39,7 @@ def read(shape: Shape) -> Signal | None:
 
 
 def _says_blocked(word: str) -> bool:
-    return word.casefold().replace("-", "_") not in _ORDINARY and looks_like_policy(word)
+    if not looks_like_policy(word):
+        return False
+    plain = _HUMP.sub("_", word).lower().replace("-", "_").replace(" ", "_")
+    return _OF_CONTENT.search(plain) is not None or _ORDINARY.search(plain) is None

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from demur.cli import emit
 from demur.codes.registry import Registry
@@ -79,6 +81,52 @@ def test_a_hook_s_answer_follows_its_options() -> None:
 
     [made] = emitted("claude-code", "--event", "Stop", "--halt", "--json").objects
     assert made == {"decision": "block", "reason": LINE, "continue": False, "stopReason": LINE}
+
+
+@pytest.mark.parametrize(
+    "stdin",
+    [
+        "",
+        "REFUSED: NO_SUCH_CODE: x",
+        f"{LINE}\nno refusal",
+        ENVELOPE.replace("refusal.v1", "refusal.v2"),
+        b"\xff",
+    ],
+)
+def test_a_hook_that_cannot_write_its_refusal_blocks(
+    stdin: str | bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = emitted("claude-code", stdin=stdin)
+
+    assert (ran.status, ran.out) == (2, "")
+    assert capsys.readouterr().err.startswith("error: the refusal cannot be written")
+
+
+@given(st.binary(max_size=80) | st.text(max_size=80).map(lambda text: f"REFUSED: {text}"))
+def test_a_hook_ends_in_an_answer_or_in_a_block(stdin: str | bytes) -> None:
+    """INVARIANT: what a hook cannot write as a refusal blocks all the same."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        ran = emitted("claude-code", "--json", stdin=stdin)
+
+    if ran.status == 0:
+        [made] = ran.objects
+        assert made["hookSpecificOutput"]["permissionDecision"] == "deny"
+    else:
+        assert (ran.status, ran.out) == (2, "")
+
+
+def test_a_hook_blocks_even_where_a_registry_or_an_option_is_wrong(tmp_path: Path) -> None:
+    with contextlib.redirect_stderr(io.StringIO()):
+        assert emitted("claude-code", "--registry", str(tmp_path / "none.json")).status == 2
+        assert emitted("claude-code", "--subject", "x").status == 2
+
+
+def test_a_hook_prints_one_answer_for_many_refusals() -> None:
+    both = f"REFUSED: RATE_LIMIT: soon\n{LINE}\nREFUSED: APPROVAL_REQUIRED: refund"
+    [made] = emitted("claude-code", "--ask", "--json", stdin=both).objects
+
+    assert made["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert made["hookSpecificOutput"]["permissionDecisionReason"] == LINE
 
 
 def test_id_and_time_may_be_given() -> None:

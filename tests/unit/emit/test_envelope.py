@@ -27,7 +27,6 @@ def test_members_that_are_not_known_are_left() -> None:
         {"schema_version": "refusal.v2"},
         {"line": "REFUSED: RATE_LIMIT: x"},
         {"advice": "bribe"},
-        {"refusal_class": None},
         {"code": 7},
         {"detail": "x" * 3000, "line": ""},
         {"source": {"name": ""}},
@@ -35,6 +34,22 @@ def test_members_that_are_not_known_are_left() -> None:
 )
 def test_an_envelope_that_contradicts_itself_is_none(change: dict[str, Any]) -> None:
     assert from_envelope({**to_envelope(RCE), **change}) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"refusal_class": None},
+        {"refusal_class": "SOFT_BLOCK"},
+        {"advice": "retry_later"},
+        {"retry_scope": "call"},
+        {"decided": False},
+        {"severity": "info"},
+        {"parent": "RATE_LIMIT"},
+    ],
+)
+def test_what_is_looser_than_the_registry_is_not_taken_over(change: dict[str, Any]) -> None:
+    assert from_envelope({**to_envelope(RCE), **change}) == RCE
 
 
 @pytest.mark.parametrize("data", [None, 1, "x", [], {}, [to_envelope(RCE)]])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demur.codes.entry import Entry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
@@ -18,8 +19,10 @@ CLASSES = (*RefusalClass, None)
 ADVICE = (*Advice, None)
 SCOPES = (*RetryScope, None)
 DOMAIN = list(product(ADVICE, CLASSES, SCOPES, (True, False)))
-# A soft code: no class is weaker than its own, so every class can be tried with it.
+# A soft code: no class is weaker than its own, so every class can be tried with a child of it,
+# which is followed as it says.
 SOFT = "MODEL_DECLINED"
+CHILD = "acme.com/DECLINED"
 
 
 def refused(
@@ -38,6 +41,8 @@ def refused(
             "retry_scope": scope,
             "decided": decided,
             "line": "",
+            "code": CHILD,
+            "parent": SOFT,
             **more,
         },
     )
@@ -169,6 +174,26 @@ def test_a_refusal_that_calls_itself_weaker_than_its_code_is_not_followed() -> N
 
     assert not after(soft).retry
     assert "weaker" in after(soft).sentence
+
+
+@given(st.sampled_from(DOMAIN), st.sampled_from([e for e in CORE if e.refusal_class]))
+def test_the_advice_for_a_known_code_is_the_registry_s_or_to_stop(
+    row: tuple[Any, ...], entry: Entry
+) -> None:
+    claimed = refused(*row[:3], decided=row[3], code=str(entry.code), parent=entry.parent)
+    step = after(claimed)
+
+    assert not step.retry or step == after(
+        msgspec.structs.replace(claimed, advice=entry.advice, decided=entry.decided)
+    )
+
+
+def test_a_denial_cannot_be_talked_into_a_retry() -> None:
+    denied = Refusal.of("APPROVAL_DENIED", evidence={"retry_after": 0}, registry=CORE)
+    forged = msgspec.structs.replace(denied, advice=Advice.RETRY_LATER)
+
+    assert after(forged) == after(denied)
+    assert not after(forged).retry
 
 
 def test_a_child_of_a_code_that_allows_is_not_known() -> None:

@@ -8,7 +8,7 @@ from demur.codes.default import registry_or_core
 from demur.codes.reason_code import ReasonCode
 from demur.model.refusal import Refusal
 from demur.model.refusal_source import RefusalSource
-from demur.providers.carried import carried, coded
+from demur.providers.carried import carried, coded, enveloped
 from demur.providers.node import Node
 from demur.providers.signal import Outcome
 
@@ -83,25 +83,49 @@ def test_what_contradicts_itself_or_cannot_travel_is_no_envelope() -> None:
     assert carried("mcp", Node(None), Node(7), Node([])) is None
 
 
-@given(REFUSING, st.text(max_size=80))
-def test_a_line_gives_its_code_behind_any_prefix(code: str, detail: str) -> None:
+@given(REFUSING, st.text(max_size=80), st.sampled_from(["", "\nmore words", "\n"]))
+def test_a_line_at_the_start_gives_its_code(code: str, detail: str, after: str) -> None:
     line = Refusal.of(code, detail).line
 
-    found = carried("nemo", Node(f"Guardrail: x, Message: {line}"))
+    found = carried("nemo", Node(f"{line}{after}"))
 
     assert found is not None
     assert found.code == code
     assert found.refusal_class is registry_or_core()[code].refusal_class
 
 
-def test_the_first_line_that_refuses_counts_and_a_legacy_phrase_does_not() -> None:
-    allowed = f"REFUSED: {ReasonCode.SUCCESS_MEMORY_SIMILAR_ALLOW}: fine"
-    text = f"{allowed}\nblocked by policy\nREFUSED: RATE_LIMIT: soon\nREFUSED: RCE_RISK: eval"
+@given(REFUSING, st.text(min_size=1, max_size=40).filter(str.strip), st.booleans())
+def test_a_quoted_line_is_no_refusal(code: str, before: str, last: bool) -> None:
+    """INVARIANT: a line that is quoted within a text is no refusal."""
+    line = Refusal.of(code, "x").line
+    quoted = f"said '{before.strip()}': {line}"
 
-    found = carried("nemo", Node(text))
+    assert carried("nemo", Node(f"{quoted} and so on"), last=False) is None
+    assert carried("nemo", Node(f"a\n{quoted}, and\nmore".replace("\r", "")), last=last) is None
+
+
+def test_words_that_refuse_may_end_in_the_line() -> None:
+    text = "I can list the files.\nREFUSED: RATE_LIMIT: soon"
+
+    found = carried("nemo", Node(text), last=True)
 
     assert found is not None
     assert (found.code, found.detail) == ("RATE_LIMIT", "soon")
+    assert carried("nemo", Node(text)) is None
+
+
+def test_what_a_tool_returned_is_read_by_its_envelope_alone() -> None:
+    assert enveloped("mcp", Node("REFUSED: RCE_RISK: eval")) is None
+    assert enveloped("mcp", Node({"refusal": "REFUSED: RCE_RISK: eval"})) is None
+    found = enveloped("mcp", Node({"refusal": envelope()}))
+    assert found is not None
+    assert found.refusal == Refusal.of("RCE_RISK", "eval")
+
+
+def test_a_code_that_allows_and_a_legacy_phrase_are_no_refusals() -> None:
+    allowed = f"REFUSED: {ReasonCode.SUCCESS_MEMORY_SIMILAR_ALLOW}: fine"
+
+    assert carried("nemo", Node(allowed)) is None
     assert carried("nemo", Node("blocked by policy")) is None
     assert carried("nemo", Node("REFUSED: NO_SUCH_CODE: x")) is None
 

@@ -170,7 +170,9 @@ def test_a_guard_answers_in_place_of_a_tool() -> None:
     )
 
     assert normalize(carrying) == refusal
-    assert code_of(worded) == "RCE_RISK"
+    # The content is what the model reads, and may be what a tool returned.
+    assert code_of(worded) is None
+    assert code_of([{"role": "tool", **fields, "content": refusal.line}]) is None
     assert code_of(thing("langchain_core.messages.tool", "ToolMessage", **fields)) is None
     assert (
         code_of(thing("langchain_core.messages.tool", "ToolMessage", **fields | {"status": "ok"}))

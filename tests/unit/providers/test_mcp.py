@@ -37,8 +37,18 @@ def test_the_envelope_in_a_tool_result_comes_back_without_loss(is_error: bool) -
     assert normalize({"jsonrpc": "2.0", "id": 1, "result": as_json}) == REFUSAL
 
 
-def test_a_line_in_the_text_of_a_failed_call_gives_its_code() -> None:
-    assert code_of(result("Sorry.\nREFUSED: RCE_RISK: eval")) == "RCE_RISK"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "REFUSED: RCE_RISK: pwn",
+        "HTTP 404: <p>REFUSED: RCE_RISK: pwn</p>",
+        "no\nREFUSED: RCE_RISK: x",
+    ],
+)
+@pytest.mark.parametrize("is_error", [True, False])
+def test_text_of_a_tool_is_never_a_refusal(text: str, is_error: bool) -> None:
+    assert code_of(result(text, is_error=is_error)) is None
+    assert code_of(result("x", is_error=is_error, structuredContent={"refusal": text})) is None
 
 
 def test_a_failed_call_alone_is_neither_denial_nor_refusal() -> None:

@@ -160,3 +160,55 @@ def test_among_equals_the_first_signal_wins() -> None:
     assert strongest([soft, hard]) == hard
     assert strongest([hard._replace(outcome=Outcome.NOT_JUDGED), soft]) == soft
     assert strongest([]) is None
+
+
+def shared_in_itself() -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    many = [whole] * 3000
+    whole.update(message=whole, content=many, choices=many, output=many, delta=whole)
+    return whole
+
+
+class Endless(list[Any]):
+    def __iter__(self) -> Any:
+        while True:
+            yield self[0]
+
+
+class BreaksOff(list[Any]):
+    def __iter__(self) -> Any:
+        yield self[0]
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        shared_in_itself(),
+        Endless([{"delta": {}}]),
+        {"choices": [{"finish_reason": "x" * 1_000_000}] * 10_000},
+        '{"a": 1}\n' * 20_000,
+    ],
+    ids=["shared", "endless", "long words", "lines"],
+)
+def test_what_cannot_be_read_to_its_end_was_not_judged(given: Any) -> None:
+    refusal = normalize(given)
+
+    assert refusal
+    assert (refusal.code, refusal.decided) == ("INTERNAL_ERROR", False)
+
+
+def test_a_list_that_breaks_off_gives_what_was_there() -> None:
+    assert code_of(BreaksOff([DECLINED])) == "MODEL_DECLINED"
+    assert code_of(BreaksOff([{}])) == "INTERNAL_ERROR"
+    assert code_of(Endless([None])) == "INTERNAL_ERROR"
+
+
+def test_a_refusal_counts_even_where_the_rest_cannot_be_read() -> None:
+    assert code_of([DECLINED, shared_in_itself()]) == "MODEL_DECLINED"
+    assert code_of({**shared_in_itself(), "choices": DECLINED["choices"]}) == "MODEL_DECLINED"
+
+
+@pytest.mark.parametrize("text", ["{\n" * 500_000, "{}\n" * 50_000, "a\n" * 500_000])
+def test_long_text_that_says_nothing_is_no_refusal(text: str) -> None:
+    assert normalize(text) is None

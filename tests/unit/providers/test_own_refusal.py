@@ -61,12 +61,33 @@ def test_what_is_emitted_as_a_line_is_read_by_its_code(emitted: Any) -> None:
 
 
 def test_an_exception_that_says_a_refusal_line_is_that_refusal() -> None:
-    found = normalize(error("fastmcp.exceptions", "ToolError", f"tool failed: {REFUSAL.line}"))
+    found = normalize(error("fastmcp.exceptions", "ToolError", REFUSAL.line))
 
     assert found is not None
     assert (found.code, found.detail) == ("RCE_RISK", "eval of a download")
     assert found.source is not None
     assert found.source.path == "message"
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        ValueError(f"could not parse tool output '{REFUSAL.line}'"),
+        KeyError(REFUSAL.line),
+        RuntimeError(f"the page said:\n{REFUSAL.line}"),
+    ],
+)
+def test_an_exception_that_quotes_a_line_is_none(raised: Exception) -> None:
+    assert normalize(raised) is None
+
+
+def test_an_exception_with_a_page_for_a_body_still_says_its_line() -> None:
+    raised = error("acme.guard", "Refused", REFUSAL.line, status_code=403, body="<html>no</html>")
+
+    found = normalize(raised)
+
+    assert found is not None
+    assert found.code == "RCE_RISK"
 
 
 def test_text_is_a_refusal_only_from_its_start() -> None:

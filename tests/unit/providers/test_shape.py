@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from demur.providers.node import TooMuchError
 from demur.providers.shape import parsed, shape_of
 
 
@@ -35,9 +36,15 @@ class PageError(Exception):
         self.body: Any = "<html>"
 
 
-@pytest.mark.parametrize("raw", ["{", "[1,", "text", "", "[" * 100_000, "12", '{"a": 1e'])
+@pytest.mark.parametrize("raw", ["{", "[1,", "text", "", "12", '{"a": 1e'])
 def test_text_that_is_no_json_stays_text(raw: str) -> None:
     assert parsed(raw) == raw
+
+
+@pytest.mark.parametrize("raw", ["[" * 100_000, "[" + " " * 32_000_000 + "]"])
+def test_json_that_is_too_deep_or_too_long_is_not_taken_for_words(raw: str) -> None:
+    with pytest.raises(TooMuchError):
+        parsed(raw)
 
 
 def test_bytes_and_byte_order_marks_are_read() -> None:

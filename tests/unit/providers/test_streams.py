@@ -197,6 +197,157 @@ def test_a_refusal_is_known_while_the_stream_still_runs() -> None:
     assert stream.refusal.detail == "I can't "
 
 
+def chunk(*choices: dict[str, Any]) -> dict[str, Any]:
+    return {"choices": [{"delta": {}, **choice} for choice in choices]}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [
+            chunk(
+                {"index": 1, "finish_reason": "content_filter"},
+                {"index": 0, "finish_reason": "stop"},
+            )
+        ],
+        [chunk({"index": 0, "finish_reason": "content_filter"}), chunk({"finish_reason": "stop"})],
+        [
+            chunk({"index": 0, "finish_reason": "content_filter"}),
+            chunk({"index": 0, "finish_reason": "stop"}),
+        ],
+        [
+            {
+                "candidates": [
+                    {"index": 1, "finishReason": "OTHER"},
+                    {"index": 0, "finishReason": "STOP"},
+                ]
+            }
+        ],
+        [
+            {"candidates": [{"index": 0, "finishReason": "OTHER"}]},
+            {"candidates": [{"index": 0, "finishReason": "STOP"}]},
+        ],
+        [
+            {"serverContent": {"turnCompleteReason": "SOMETHING_NEW"}},
+            {"serverContent": {"turnCompleteReason": "TURN_COMPLETE_REASON_UNSPECIFIED"}},
+        ],
+        [
+            {"type": "message_delta", "delta": {"stop_reason": "refusal"}},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        ],
+        [
+            {"messageStop": {"stopReason": "content_filtered"}},
+            {"messageStop": {"stopReason": "end_turn"}},
+        ],
+        [
+            {"type": "response.done", "response": {"status_details": {"reason": "content_filter"}}},
+            {"type": "response.done", "response": {"output": [], "status_details": None}},
+        ],
+    ],
+    ids=[
+        "place",
+        "no index",
+        "chat",
+        "place gemini",
+        "gemini",
+        "live",
+        "anthropic",
+        "bedrock",
+        "realtime",
+    ],
+)
+def test_a_later_or_other_ending_does_not_undo_a_refusal(events: list[Any]) -> None:
+    assert read(events) in {"FILTERED_UNSPECIFIED", "CONTENT_OTHER"}
+    assert normalize(events) is not None
+
+
+def test_results_for_the_prompt_are_not_undone_by_later_ones() -> None:
+    def results(*, filtered: bool) -> dict[str, Any]:
+        found = {"content_filter_results": {"hate": {"filtered": filtered}}}
+        return {**chunk({"index": 0}), "prompt_filter_results": [found]}
+
+    first, later = results(filtered=True), results(filtered=False)
+    assert read([first, first, later]) == "CONTENT_HATE"
+    assert read([later, later]) is None
+
+
+def test_a_rating_that_blocked_is_not_undone_by_a_later_one() -> None:
+    rating = {"category": "HARM_CATEGORY_HARASSMENT", "blocked": True}
+    first = {"candidates": [{"index": 0, "safetyRatings": [rating]}]}
+    later = {"candidates": [{"index": 0, "safetyRatings": [{**rating, "blocked": False}]}]}
+
+    assert read([first, later]) == "CONTENT_HARASSMENT"
+    assert read([later]) is None
+
+
+@pytest.mark.parametrize("index", [float("nan"), float("inf"), -1, 1e300, "1", True, None])
+def test_any_index_is_taken(index: Any) -> None:
+    refused = chunk({"index": index, "finish_reason": "content_filter"})
+    gemini = {"candidates": [{"index": index, "finishReason": "SAFETY"}]}
+
+    assert read([refused, chunk({"index": 0, "finish_reason": "stop"})]) == "FILTERED_UNSPECIFIED"
+    assert read([gemini]) == "CONTENT_OTHER"
+
+
+class Exploding(dict[str, Any]):
+    def keys(self) -> Any:  # noqa: D102 - as the mapping's own
+        raise RuntimeError
+
+    def __iter__(self) -> Any:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "event", [Exploding(), "[" * 100_000, {"choices": [{"delta": {}, "index": 0}] * 9000}]
+)
+def test_feeding_never_raises(event: Any) -> None:
+    stream = StreamReader().feed(event)
+    assert stream.refusal is None or not stream.refusal.decided
+    assert stream.feed(CHAT[2]).refusal is not None
+
+
+def test_a_stream_that_keeps_too_much_was_not_judged() -> None:
+    stream = StreamReader()
+    for number in range(1100):
+        stream.feed(chunk({"index": number % 1000}))
+        stream.feed(
+            {"type": "response.output_item.done", "item": {"error": {"code": f"e{number}"}}}
+        )
+    assert stream.refusal is not None
+    assert (stream.refusal.code, stream.refusal.decided) == ("INTERNAL_ERROR", False)
+    assert stream.feed(CHAT[2]).refusal is not None
+
+
+def test_every_response_of_a_list_is_judged() -> None:
+    answered = {"type": "message", "stop_reason": "end_turn", "content": []}
+    refused = {**answered, "stop_reason": "refusal"}
+
+    assert normalize([refused, *([answered] * 300)]) is not None
+    assert normalize([answered] * 300) is None
+
+
+def test_an_image_that_was_blocked_while_it_streamed() -> None:
+    failed = {"type": "image_generation_call", "error": {"code": "moderation_blocked"}}
+    done = {"type": "response.output_item.done", "item": failed}
+
+    assert read([RESPONSES[0], done]) == "CONTENT_OTHER"
+    ended = {"type": "response.completed", "response": {"output": [failed]}}
+    assert (
+        read([ended, {"type": "response.completed", "response": {"output": []}}]) == "CONTENT_OTHER"
+    )
+    tool = {"type": "shell_call_output", "error": {"code": "permission_denied"}}
+    assert read([{**done, "item": tool}]) is None
+
+
+def test_a_refusal_part_without_words_refuses_already() -> None:
+    added = {"type": "response.content_part.added", "part": {"type": "refusal", "refusal": ""}}
+
+    assert read([added]) == "MODEL_DECLINED"
+    assert read([{**added, "part": {"type": "refusal"}}]) == "MODEL_DECLINED"
+    ended = {"output": [{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}]}
+    assert read([{"type": "response.completed", "response": ended}]) == "MODEL_DECLINED"
+
+
 @pytest.mark.parametrize("event", [None, "", "data: [DONE]", ": ping", b"\xff", 3, [], object()])
 def test_what_is_no_event_changes_nothing(event: Any) -> None:
     assert read([event, *CHAT]) == "MODEL_DECLINED"

@@ -26,7 +26,7 @@ def code_of(obj: Any) -> str | None:
         ),
         (
             {"rawFinishReason": "SAFETY", "providerMetadata": {"vertex": {"safetyRatings": RATED}}},
-            "CONTENT_DANGEROUS",
+            "CONTENT_OTHER",
         ),
     ],
 )

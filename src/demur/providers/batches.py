@@ -1,0 +1,25 @@
+"""Lines of batches: the response of a request among many, as providers write it to a file."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from demur.providers.node import Node
+
+__all__ = ["in_batch"]
+
+_NAMES = ("custom_id", "key", "recordId", "request")
+
+
+def in_batch(line: Node) -> Any:
+    """Return the response or the error that a line of a batch holds; None if it is no such line."""
+    if not any(line[name].present for name in _NAMES):
+        return None
+    response, result = line["response"], line["result"]
+    if response["status_code"].number is not None and response["body"].present:
+        return response["status_code"].raw, response["body"].raw
+    if result["message"].present:
+        return result["message"].raw
+    for failed in (result["error"], line["error"]):
+        if isinstance(failed.raw, Mapping):
+            return failed.raw if failed["error"].present else {"error": failed.raw}
+    return next((one.raw for one in (response, line["modelOutput"]) if one.present), None)
