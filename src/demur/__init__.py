@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from demur.detect.detector import detect_many, detect_refusal
     from demur.detect.signal import RefusalKind, RefusalSignal
     from demur.errors import DemurError
+    from demur.evals.measure import measure_safety_utility
     from demur.gate.config import Config
     from demur.gate.decide import decide
     from demur.gate.gate import Gate
@@ -121,6 +122,7 @@ __all__ = [
     "lint_refusal",
     "load_policy",
     "load_templates",
+    "measure_safety_utility",
     "next_step",
     "normalize",
     "open_limiter",
@@ -162,6 +164,7 @@ _HOMES = {
     "demur.detect.detector": ("detect_many", "detect_refusal"),
     "demur.detect.signal": ("RefusalKind", "RefusalSignal"),
     "demur.errors": ("DemurError",),
+    "demur.evals.measure": ("measure_safety_utility",),
     "demur.gate.config": ("Config",),
     "demur.gate.decide": ("decide",),
     "demur.gate.gate": ("Gate",),

@@ -1,0 +1,105 @@
+"""`demur eval gate`: stop a run from following another if it is worse by more than noise."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from demur.cli.eval_options import add_aims, add_scoring, aims_of, share
+from demur.cli.terminal import Paint
+from demur.errors import one_line
+from demur.evals.compare import compare_runs
+from demur.evals.figures import excerpt
+from demur.evals.gating import GateResult, GateRules, judge_regression
+from demur.evals.report import Report, make_report
+from demur.evals.report_text import verdict_words
+from demur.evals.run import open_run
+
+__all__ = ["configure", "run"]
+
+REGRESSED = 3
+_WORDS = {0: ("passed", "green"), 3: ("failed", "red"), 6: ("could not judge", "yellow")}
+_MOST_FLIPS = 10
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 no regression; 1 an error; 2 usage; 3 a regression beyond noise, or an aim "
+        "missed with --hold-aims; 6 too little could be judged or compared"
+    )
+    usual = GateRules()
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the run that is to pass")
+    parser.add_argument(
+        "--baseline", type=Path, required=True, metavar="RUN", help="the run to hold it against"
+    )
+    parser.add_argument(
+        "--alpha",
+        type=share,
+        default=usual.alpha,
+        metavar="SHARE",
+        help=f"how often chance may stop a run that is no worse ({usual.alpha:g})",
+    )
+    parser.add_argument(
+        "--min-effect",
+        type=share,
+        default=usual.min_effect,
+        metavar="SHARE",
+        help=f"a smaller loss is no regression ({100 * usual.min_effect:g}%%)",
+    )
+    parser.add_argument(
+        "--hold-aims", action="store_true", help="also fail if the run misses an aim"
+    )
+    add_aims(parser)
+    add_scoring(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print whether the run passes, and why."""
+    rules = GateRules(alpha=args.alpha, min_effect=args.min_effect, most_unjudged=args.unjudged)
+    baseline, later = open_run(args.baseline), open_run(args.folder)
+    found = compare_runs(baseline, later, partials=args.partials, workers=args.jobs)
+    result = judge_regression(found, rules)
+    report = None
+    if args.hold_aims:
+        report = make_report(later, aims=aims_of(args), partials=args.partials, examples=0)
+    status = _status(result, report)
+    if args.json:
+        whole = {**msgspec.to_builtins(result), "status": status}
+        if report is not None:
+            whole["aims"] = msgspec.to_builtins(report.aims)
+        print(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())
+    else:
+        print("\n".join(_lines(result, report, status, Paint())))
+    return status
+
+
+def _status(result: GateResult, report: Report | None) -> int:
+    both = (result.status, 0 if report is None else report.status)
+    return REGRESSED if REGRESSED in both else max(both)
+
+
+def _lines(result: GateResult, report: Report | None, status: int, paint: Paint) -> Iterator[str]:
+    word, colour = _WORDS[status]
+    found = result.comparison
+    yield f"{paint(word, 'bold', colour)}: {one_line(f'{found.after} against {found.before}')}"
+    for side in result.sides:
+        yield f"  {side.name:8}{paint(side.why, 'red') if side.regressed else side.why}"
+    for reason in result.unjudged:
+        yield f"  {paint(reason, 'yellow')}"
+    if report is not None:
+        yield f"  aims    {verdict_words(report)}"
+    lost = {side.name for side in result.sides if side.regressed}
+    labels = {"safety": "harmful", "utility": "legitimate"}
+    flips = [
+        flip
+        for flip in found.flips
+        if not flip.better and flip.label in {labels[name] for name in lost}
+    ]
+    for flip in flips[:_MOST_FLIPS]:
+        yield f"  {flip.label} {one_line(flip.row_id)} ({flip.before} -> {flip.after})"
+        yield f"    {excerpt(flip.prompt)}"
+    if len(flips) > _MOST_FLIPS:
+        yield paint(f"  and {len(flips) - _MOST_FLIPS} more; `demur eval compare` has them", "dim")

@@ -1,0 +1,74 @@
+"""Options and small things that the commands about eval runs share."""
+
+import argparse
+import os
+
+from demur.evals.aims import Aims
+from demur.evals.tally import PARTIALS
+
+__all__ = ["add_aims", "add_scoring", "aims_of", "share"]
+
+
+def share(word: str) -> float:
+    """Return the share that an argument says, like `0.95` or `95%`.
+
+    Raises:
+        argparse.ArgumentTypeError: It says none.
+    """
+    try:
+        value = float(word.strip().removesuffix("%")) / (100 if "%" in word else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"`{word}` is no share; write `0.95` or `95%`")
+    return value
+
+
+def add_aims(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is aimed at."""
+    usual = Aims()
+    for name, text in (
+        ("safety", "harmful requests that must be refused: more than"),
+        ("utility", "legitimate requests that must be complied with: more than"),
+        ("false-refusal", "legitimate requests that may be refused: less than"),
+        ("unjudged", "rows that may lack a judgement: at most"),
+    ):
+        value = getattr(usual, name.replace("-", "_"))
+        parser.add_argument(
+            f"--{name}",
+            type=share,
+            default=value,
+            metavar="SHARE",
+            help=f"{text} this share ({100 * value:g}%%)",
+        )
+
+
+def aims_of(args: argparse.Namespace) -> Aims:
+    """Return the aims that were given."""
+    return Aims(
+        safety=args.safety,
+        utility=args.utility,
+        false_refusal=args.false_refusal,
+        unjudged=args.unjudged,
+    )
+
+
+def add_scoring(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how answers are counted, and by how many processes."""
+    parser.add_argument(
+        "--partials",
+        choices=PARTIALS,
+        default="neither",
+        help="what a refusal in part counts as (neither)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=_cores(),
+        metavar="N",
+        help="processes that score a large run (one a core)",
+    )
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1

@@ -1,0 +1,153 @@
+"""`demur eval report`: what a run came to, against its aims, and what to read first."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from demur.cli.eval_options import add_aims, add_scoring, aims_of
+from demur.cli.files import write
+from demur.cli.terminal import Paint
+from demur.errors import InputError
+from demur.evals.curve import threshold_points
+from demur.evals.curve_svg import curve_svg
+from demur.evals.judge import judge_run
+from demur.evals.labels import merge_labels, read_labels, reviews
+from demur.evals.report import Report, make_report, save_report
+from demur.evals.report_html import report_html
+from demur.evals.report_text import report_text
+from demur.evals.row_index import RowIndex
+from demur.evals.run import Run, open_run
+from demur.evals.targets.opening import open_target
+from demur.store.opening import open_store
+
+__all__ = ["configure", "run"]
+
+_EPILOG = (
+    "exit: 0 every aim is reached; 1 an error; 2 usage; 3 an aim is missed; "
+    "6 too many rows could not be judged"
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a run")
+    add_aims(parser)
+    add_scoring(parser)
+    parser.add_argument(
+        "--examples", type=int, default=5, metavar="N", help="answers to read first, a kind (5)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also a page that stands alone")
+    parser.add_argument(
+        "--svg", type=Path, metavar="FILE", help="also the curve over the detector's thresholds"
+    )
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="take over what people say: JSON lines with `id` and `outcome`, kept in the run",
+    )
+    parser.add_argument(
+        "--labels-from",
+        metavar="STORE",
+        help="take over reviews of decisions, for a run of answers recorded from them",
+    )
+    parser.add_argument(
+        "--judge", metavar="TARGET", help="ask this target to judge the answers as well"
+    )
+    parser.add_argument(
+        "--judge-set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the judge, like `model=...`; may be given often",
+    )
+    parser.add_argument(
+        "--judge-limit", type=int, metavar="N", help="ask the judge about at most so many answers"
+    )
+    parser.add_argument(
+        "--decide-by",
+        choices=("detect", "judge"),
+        help="whose word counts where the judge gave one (as before; at first, detect)",
+    )
+    parser.add_argument("--rescore", action="store_true", help="score again, whatever is there")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the report; its status is the command's."""
+    opened = open_run(args.folder)
+    if args.examples < 0:
+        raise InputError(f"a number of examples is not `{args.examples}`", where="--examples")
+    _take_labels(opened, args)
+    if args.judge is not None:
+        _ask_judge(opened, args)
+    report = make_report(
+        opened,
+        aims=aims_of(args),
+        partials=args.partials,
+        examples=args.examples,
+        decide_by=args.decide_by,
+        workers=args.jobs,
+        fresh=args.rescore,
+    )
+    save_report(opened, report)
+    _write_files(opened, report, args)
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    else:
+        print(report_text(report, Paint()))
+    return report.status
+
+
+def _write_files(opened: Run, report: Report, args: argparse.Namespace) -> None:
+    points = threshold_points(opened, partials=args.partials) if args.svg or args.html else ()
+    if args.svg:
+        title = f"{report.run}: over the detector's thresholds"
+        write(args.svg, curve_svg(points, aims=aims_of(args), title=title))
+    if args.html:
+        write(args.html, report_html(report, points))
+
+
+def _take_labels(opened: Run, args: argparse.Namespace) -> None:
+    if args.labels is None and args.labels_from is None:
+        return
+    with RowIndex(opened) as rows:
+        found = {} if args.labels is None else read_labels(args.labels, rows)
+        if args.labels_from is not None:
+            if opened.manifest.target.settings.get("kind") != "recorded":
+                raise InputError(
+                    "reviews are about the answers that were given then, not about new ones",
+                    where="--labels-from",
+                    help="use it on a run of `recorded:` answers",
+                )
+            with open_store(args.labels_from) as store:
+                found = {**dict(reviews(store, rows)), **found}
+    merge_labels(opened, found)
+    print(f"labels of people: {len(found)} taken over", file=sys.stderr)
+
+
+def _ask_judge(opened: Run, args: argparse.Namespace) -> None:
+    options: dict[str, Any] = {}
+    for pair in args.judge_set:
+        name, given, value = pair.partition("=")
+        if not given:
+            raise InputError(f"no option: `{pair}`", where="--judge-set", help="like `model=x`")
+        options[name.replace("-", "_")] = value
+
+    async def ask() -> None:
+        judge = open_target(args.judge, **options)
+        try:
+            done = await judge_run(opened, judge, limit=args.judge_limit)
+        finally:
+            await judge.close()
+        print(
+            f"judge: {done.asked} asked, {done.unclear} unclear, {done.errors} errors",
+            file=sys.stderr,
+        )
+
+    asyncio.run(ask())

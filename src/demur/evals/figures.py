@@ -1,0 +1,96 @@
+"""Numbers as people read them, the same in text, in pages and in pictures."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from demur.errors import one_line
+from demur.evals.rates import Rate
+
+__all__ = [
+    "Paint",
+    "columns",
+    "counted",
+    "excerpt",
+    "interval",
+    "likelihood",
+    "percent",
+    "plain",
+    "points",
+    "share",
+]
+
+NOTHING = "-"
+
+
+class Paint(Protocol):
+    """Puts a text in named styles."""
+
+    def __call__(self, text: str, *styles: str) -> str:
+        """Return the text in these styles."""
+
+
+def plain(text: str, *styles: str) -> str:
+    """Return the text as it is."""
+    del styles
+    return text
+
+
+def percent(value: float | None) -> str:
+    """Return a share as `95.2 %`; a rounded one never claims to be all or nothing."""
+    if value is None:
+        return NOTHING
+    shown = f"{100 * value:.1f}"
+    if shown == "100.0" and value < 1:
+        shown = "99.9"
+    elif shown == "0.0" and value > 0:
+        shown = "0.1"
+    return f"{shown} %"
+
+
+def share(rate: Rate) -> str:
+    """Return a rate as `160/168`."""
+    return f"{rate.hits}/{rate.of}" if rate.of else NOTHING
+
+
+def interval(rate: Rate) -> str:
+    """Return the interval of a rate as `90.9 to 97.6 %`."""
+    if rate.low is None or rate.high is None:
+        return NOTHING
+    return f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %"
+
+
+def points(difference: float) -> str:
+    """Return a difference of two shares in percentage points, with its sign."""
+    return f"{100 * difference:+.1f}" if round(difference, 3) else "0.0"
+
+
+def likelihood(p: float) -> str:
+    """Return a p value, as exact as it means anything."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def counted(number: int, word: str) -> str:
+    """Return `1 row`, `2 rows`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def excerpt(text: str, longest: int = 160) -> str:
+    """Return the beginning of a text on one line, nothing in it left to act on a terminal."""
+    line = one_line(" ".join(text.split()))
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def columns(
+    head: Sequence[str], rows: Iterable[Sequence[str]], paint: Paint = plain, *, left: int = 1
+) -> list[str]:
+    """Return lines of aligned columns under a dimmed head; the first `left` are for words."""
+    lines = [tuple(head), *(tuple(one_line(cell) for cell in row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    shown = [
+        "  ".join(
+            cell.ljust(width) if place < left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    return [paint(shown[0], "dim"), *shown[1:]]

@@ -1,0 +1,133 @@
+"""A folder of runs over time: what each came to, and what changed since the one before."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from demur.errors import InputError, Problem
+from demur.evals.aims import Aims
+from demur.evals.report import Report, make_report
+from demur.evals.run_folder import open_run
+from demur.evals.run_manifest import MANIFEST, RunError
+from demur.evals.tally import Partials, Rates
+
+__all__ = ["Entry", "History", "read_history"]
+
+# Runs are often kept by suite and by model.
+_DEPTHS = ("", "*/", "*/*/")
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in short. The changes are against the last run of as many rows of the same suite."""
+
+    run: str
+    suite: str
+    suite_version: str
+    digest: str
+    target: str
+    started_at: str
+    rows: int
+    complete: bool
+    rates: Rates
+    status: int
+    since: str | None = None
+    safety_change: float | None = None
+    utility_change: float | None = None
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs in a folder, oldest first, and what is wrong with those that cannot be read."""
+
+    schema_version: Literal["eval_history.v1"] = "eval_history.v1"
+    folder: str
+    entries: tuple[Entry, ...]
+    problems: tuple[str, ...]
+
+
+def read_history(
+    folder: Path | str,
+    *,
+    suite: str | None = None,
+    target: str | None = None,
+    aims: Aims | None = None,
+    partials: Partials = "neither",
+    workers: int = 1,
+) -> History:
+    """Return the runs in a folder, of one suite or target if they are named.
+
+    A run that cannot be read is a problem of its own, and hides no other.
+
+    Raises:
+        InputError: There is no such folder, or no run in it.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise InputError("there is no such folder", where=str(folder))
+    entries: list[Entry] = []
+    problems: list[Problem] = []
+    for path in _runs(place):
+        try:
+            run = open_run(path)
+            names = (run.manifest.suite.name, run.manifest.target.name)
+            if suite not in {None, names[0]} or target not in {None, names[1]}:
+                continue
+            report = make_report(run, aims=aims, partials=partials, examples=0, workers=workers)
+        except RunError as error:
+            problems += error.problems
+        else:
+            name = path.relative_to(place).as_posix()
+            entries.append(_entry(path.name if name == "." else name, report))
+    if not entries and not problems:
+        raise InputError(
+            "there is no such run in it", where=str(folder), help="`demur eval run --out` makes one"
+        )
+    ordered = sorted(entries, key=lambda entry: (entry.started_at, entry.run))
+    return History(
+        folder=str(folder),
+        entries=tuple(_with_changes(ordered)),
+        problems=tuple(str(problem).partition("\n")[0] for problem in problems),
+    )
+
+
+def _runs(folder: Path) -> list[Path]:
+    found = {path.parent for depth in _DEPTHS for path in folder.glob(f"{depth}{MANIFEST}")}
+    return sorted(found)
+
+
+def _entry(name: str, report: Report) -> Entry:
+    manifest = report.manifest
+    return Entry(
+        run=name,
+        suite=manifest.suite.name,
+        suite_version=manifest.suite.version,
+        digest=manifest.suite.digest,
+        target=manifest.target.name,
+        started_at=manifest.started_at,
+        rows=manifest.rows,
+        complete=report.complete,
+        rates=report.rates,
+        status=report.status,
+    )
+
+
+def _with_changes(entries: list[Entry]) -> Iterator[Entry]:
+    last: dict[tuple[str, int], Entry] = {}
+    for entry in entries:
+        key = (entry.digest, entry.rows)
+        before = last.get(key)
+        last[key] = entry
+        if before is None:
+            yield entry
+            continue
+        yield msgspec.structs.replace(
+            entry,
+            since=before.run,
+            safety_change=_difference(before.rates.safety.value, entry.rates.safety.value),
+            utility_change=_difference(before.rates.utility.value, entry.rates.utility.value),
+        )
+
+
+def _difference(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before

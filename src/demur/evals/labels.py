@@ -1,0 +1,117 @@
+"""What people say became of rows; it counts before what any program says.
+
+A file holds one JSON object a line, `{"id": ..., "outcome": ...}`. What was merged into a run
+once is kept in its folder, so that every later report goes by it.
+"""
+
+from collections.abc import Container, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from demur.codes.suggest import did_you_mean
+from demur.errors import ManyProblemsError, Problem
+from demur.evals.run_folder import Run
+from demur.evals.score import OUTCOMES, Outcome
+from demur.store.store import Store
+
+__all__ = ["LABELS_FILE", "LabelsError", "kept_labels", "merge_labels", "read_labels", "reviews"]
+
+LABELS_FILE = "labels.jsonl"
+
+_REVIEW = "review"
+_REVIEWS: dict[str, Outcome] = {"false_refusal": "refused", "missed_harm": "complied"}
+_MOST_SHOWN = 20
+
+
+class LabelsError(ManyProblemsError):
+    """A file of labels that cannot be used; `problems` holds everything that was found."""
+
+
+def read_labels(path: Path | str, known: Container[str]) -> dict[str, Outcome]:
+    """Return outcomes by row id; of two for a row, the later one.
+
+    Raises:
+        LabelsError: It cannot be read, or a line is no label of a known row; names each.
+    """
+    labels: dict[str, Outcome] = {}
+    problems: list[Problem] = []
+    try:
+        with Path(path).open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    found = _label(line, known)
+                    if isinstance(found, Problem):
+                        problems.append(found._replace(where=f"{path}:{number}"))
+                    else:
+                        labels[found[0]] = found[1]
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        _refuse([Problem(str(path), f"cannot read the labels: {reason}")])
+    if problems:
+        _refuse(problems)
+    return labels
+
+
+def merge_labels(run: Run, labels: Mapping[str, Outcome]) -> dict[str, Outcome]:
+    """Keep labels in a run's folder, beside those it holds already; return all of them."""
+    merged = {**kept_labels(run), **labels}
+    path = run.folder / LABELS_FILE
+    fresh = path.with_name(f"{LABELS_FILE}.new")
+    with fresh.open("wb") as file:
+        for row_id, outcome in sorted(merged.items()):
+            file.write(msgspec.json.encode({"id": row_id, "outcome": outcome}) + b"\n")
+    fresh.replace(path)
+    return merged
+
+
+def kept_labels(run: Run) -> dict[str, Outcome]:
+    """Return the labels that were merged into a run."""
+    path = run.folder / LABELS_FILE
+    return read_labels(path, _Everything()) if path.exists() else {}
+
+
+def reviews(store: Store, known: Container[str]) -> Iterator[tuple[str, Outcome]]:
+    """Yield what reviews in a store say of decisions that are rows: ids and outcomes.
+
+    They are about the answers that were given then, so they fit a run of those answers only.
+    """
+    for label in store.labelled(_REVIEW, tuple(_REVIEWS)):
+        if label.decision_id in known:
+            yield label.decision_id, _REVIEWS[label.value]
+
+
+class _Everything:
+    """Holds whatever is asked for."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def _bad(problem: str, help_text: str | None = None) -> Problem:
+    return Problem(None, problem, help_text)
+
+
+def _refuse(problems: list[Problem]) -> NoReturn:
+    more = len(problems) - _MOST_SHOWN
+    if more > 0:
+        problems[_MOST_SHOWN:] = [Problem(None, f"and {more} more problems")]
+    raise LabelsError.of(problems)
+
+
+def _label(line: bytes, known: Container[str]) -> tuple[str, Outcome] | Problem:
+    try:
+        value: Any = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _bad("no JSON", 'a line is like {"id": "r1", "outcome": "refused"}')
+    fields = value if isinstance(value, dict) else {}
+    row_id, outcome = fields.get("id", fields.get("row_id")), fields.get("outcome")
+    if not isinstance(row_id, str) or not isinstance(outcome, str):
+        return _bad("a label has an `id` and an `outcome`, both texts")
+    if outcome not in OUTCOMES:
+        help_text = did_you_mean(outcome, OUTCOMES) or f"one of {', '.join(OUTCOMES)}"
+        return _bad(f"unknown outcome `{outcome[:60]}`", help_text)
+    if row_id not in known:
+        return _bad(f"`{row_id[:60]}` is no row of this run")
+    return row_id, outcome

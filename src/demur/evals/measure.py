@@ -1,0 +1,78 @@
+"""The two rates in one call, for a function and a list: nothing is stored."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from demur.errors import InputError
+from demur.evals.answer import Answer, failed
+from demur.evals.score import score_answer
+from demur.evals.suite_row import LABELS, Row, SuiteError, read_row
+from demur.evals.tally import Partials, Rates, Tally, rates_of
+
+__all__ = ["Balance", "measure_rates", "measure_safety_utility"]
+
+
+class Balance(NamedTuple):
+    """Both rates in percent: harmful requests refused, legitimate requests complied with."""
+
+    safety_rate: float
+    utility_rate: float
+
+
+def measure_safety_utility(
+    model: Callable[[str], Any], test_set: Iterable[Row | Mapping[str, Any]]
+) -> Balance:
+    """Return how much harm a model refuses, and how much legitimate work it does, in percent.
+
+    An item has a `prompt` and a `label`, `harmful` or `legitimate`. Where the model raises,
+    or says nothing, nothing is judged; `measure_rates` says how often that was.
+
+    Raises:
+        SuiteError: An item is none.
+        InputError: There is nothing to judge on one of the sides.
+    """
+    rates = measure_rates(model, test_set)
+    safety, utility = rates.safety.value, rates.utility.value
+    if safety is None or utility is None:
+        side = LABELS[0] if safety is None else LABELS[1]
+        raise InputError(
+            f"no answer to a {side} request could be judged",
+            help="a test set has rows of both labels; `measure_rates` counts what failed",
+        )
+    return Balance(100 * safety, 100 * utility)
+
+
+def measure_rates(
+    model: Callable[[str], Any],
+    test_set: Iterable[Row | Mapping[str, Any]],
+    *,
+    partials: Partials = "neither",
+) -> Rates:
+    """Return every rate of a model on a test set, with intervals.
+
+    Raises:
+        SuiteError: An item is none.
+    """
+    tally = Tally()
+    for number, item in enumerate(test_set, 1):
+        row = item if isinstance(item, Row) else _row(number, item)
+        tally.add(row.label, score_answer(row, _answer(model, row)).outcome)
+    harmful, legitimate = (tally.counts(label) for label in LABELS)
+    return rates_of(harmful, legitimate, partials)
+
+
+def _row(number: int, item: Mapping[str, Any]) -> Row:
+    row, problems = read_row({"id": f"item-{number}", **item}, lambda _: f"item {number}")
+    if row is None:
+        raise SuiteError.of(problems)
+    return row
+
+
+def _answer(model: Callable[[str], Any], row: Row) -> Answer:
+    try:
+        said = model(row.prompt)
+    except Exception as error:  # noqa: BLE001 - whatever a model raises is this row's error
+        return failed(row.id, "target", f"{type(error).__name__}: {error}")
+    if isinstance(said, str):
+        return Answer(row_id=row.id, text=said)
+    return failed(row.id, "protocol", f"it returned no text but `{type(said).__name__}`")

@@ -1,0 +1,117 @@
+"""Shares with their uncertainty, and tests of whether two of them differ by more than noise.
+
+Everything is exact or in closed form, from the standard library alone.
+"""
+
+import math
+from collections.abc import Mapping
+from statistics import NormalDist
+
+import msgspec
+
+from demur.errors import InputError
+
+__all__ = [
+    "CONFIDENCE",
+    "Rate",
+    "kappa",
+    "mcnemar",
+    "mcnemar_worse",
+    "rate_of",
+    "wilson",
+]
+
+CONFIDENCE = 0.95
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """So many of so many, with the Wilson interval around their share.
+
+    Of nothing there is no share: `value`, `low` and `high` are None.
+    """
+
+    hits: int
+    of: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def rate_of(hits: int, of: int, confidence: float = CONFIDENCE) -> Rate:
+    """Return the share of `hits` in `of`.
+
+    Raises:
+        InputError: There are more hits than there can be.
+    """
+    if not 0 <= hits <= of:
+        raise InputError(f"there cannot be `{hits}` of `{of}`")
+    if not of:
+        return Rate(hits=0, of=0, value=None, low=None, high=None)
+    low, high = wilson(hits, of, confidence)
+    return Rate(hits=hits, of=of, value=hits / of, low=low, high=high)
+
+
+def wilson(hits: int, of: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the Wilson score interval around `hits / of`, for `of` above zero.
+
+    Raises:
+        InputError: The confidence is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise InputError(f"a confidence is between 0 and 1, not `{confidence}`")
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    share, shrink = hits / of, 1 + z * z / of
+    middle = (share + z * z / (2 * of)) / shrink
+    half = z / shrink * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    # At the ends the bound is the share itself, which rounding would miss.
+    low = 0.0 if hits == 0 else max(0.0, middle - half)
+    high = 1.0 if hits == of else min(1.0, middle + half)
+    # INVARIANT: an interval holds its share, and stays between 0 and 1.
+    return min(low, share), max(high, share)
+
+
+def mcnemar(one_way: int, other_way: int, *, mid: bool = False) -> float:
+    """Return how likely flips as uneven as these are if both ways are as likely: two-sided.
+
+    `mid` gives the mid-p value, which is less cautious than the exact one.
+    """
+    # INVARIANT: McNemar's test does not depend on which run is named first.
+    fewer, flips = min(one_way, other_way), one_way + other_way
+    tail = _at_most(fewer, flips)
+    if mid:
+        tail -= _chance(fewer, flips) / 2
+    return min(1.0, 2 * tail)
+
+
+def mcnemar_worse(worse: int, better: int) -> float:
+    """Return how likely at least so many flips for the worse are, if both ways are as likely."""
+    return min(1.0, _at_most(better, worse + better))
+
+
+def _at_most(count: int, flips: int) -> float:
+    """Return the chance of at most `count` heads in so many flips of a coin."""
+    return math.fsum(_chance(each, flips) for each in range(count + 1))
+
+
+def _chance(count: int, flips: int) -> float:
+    ways = math.lgamma(flips + 1) - math.lgamma(count + 1) - math.lgamma(flips - count + 1)
+    return math.exp(ways - flips * math.log(2))
+
+
+def kappa(confusion: Mapping[tuple[str, str], int]) -> float | None:
+    """Return Cohen's kappa of two judges, from how often they said which pair of things.
+
+    None where chance alone explains everything: nothing was judged, or both said one thing.
+    """
+    total = sum(confusion.values())
+    first: dict[str, int] = {}
+    second: dict[str, int] = {}
+    for (one, other), count in confusion.items():
+        first[one] = first.get(one, 0) + count
+        second[other] = second.get(other, 0) + count
+    by_chance = sum(count * second.get(word, 0) for word, count in first.items())
+    if by_chance == total * total:
+        return None
+    agreed = sum(count for (one, other), count in confusion.items() if one == other)
+    expected = by_chance / (total * total)
+    return (agreed / total - expected) / (1 - expected)

@@ -1,0 +1,83 @@
+"""The rows of a run by their ids; only their places are in memory, whatever their size."""
+
+from collections.abc import Iterator
+from typing import BinaryIO, Self
+
+import msgspec
+
+from demur.evals.run_folder import ROWS, Run
+from demur.evals.run_manifest import RunError
+from demur.evals.suite_row import Row
+
+__all__ = ["RowIndex"]
+
+
+class RowIndex:
+    """Finds rows in a run's folder. Close it, or use it in a `with`."""
+
+    def __init__(self, run: Run) -> None:
+        self._path = run.folder / ROWS
+        try:
+            self._file: BinaryIO = self._path.open("rb")
+        except OSError as error:
+            reason = str(error.strerror or error).lower()
+            raise RunError(f"cannot read the rows: {reason}", where=str(self._path)) from error
+        try:
+            self._places = dict(self._walk())
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, row_id: object) -> bool:
+        return row_id in self._places
+
+    def __iter__(self) -> Iterator[Row]:
+        return (self._read(place) for place in self._places.values())
+
+    def __getitem__(self, row_id: str) -> Row:
+        """Return the row with an id.
+
+        Raises:
+            RunError: The run has none.
+        """
+        place = self._places.get(row_id)
+        if place is None:
+            raise RunError(
+                f"there is an answer to `{row_id}`, which is no row of this run",
+                where=str(self._path.parent),
+                help="do not mix the files of two runs",
+            )
+        return self._read(place)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _walk(self) -> Iterator[tuple[str, int]]:
+        place = 0
+        for line in self._file:
+            yield self._decoded(line).id, place
+            place += len(line)
+
+    def _read(self, place: int) -> Row:
+        self._file.seek(place)
+        return self._decoded(self._file.readline())
+
+    def _decoded(self, line: bytes) -> Row:
+        try:
+            return _decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            reason = str(error)[:1].lower() + str(error)[1:]
+            raise RunError(f"no row: {reason}", where=str(self._path)) from error
+
+
+_decoder = msgspec.json.Decoder(Row)

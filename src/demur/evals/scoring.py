@@ -1,0 +1,231 @@
+"""Score a run: every answer judged, people's words and a judge's put over it, all of it kept.
+
+The scores are in `scores.jsonl`, in the order of the answers. They are made again only if the
+answers, the labels, the judge or demur have changed. Memory holds a few batches, not the run.
+"""
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from demur.errors import InputError
+from demur.evals.agreement import Agreement, agreement_of
+from demur.evals.answer import Answer
+from demur.evals.judge import JUDGE_FILE, read_verdicts
+from demur.evals.labels import LABELS_FILE, kept_labels
+from demur.evals.row_index import RowIndex
+from demur.evals.run_folder import ANSWERS, Run
+from demur.evals.run_manifest import RunError
+from demur.evals.score import (
+    Outcome,
+    Score,
+    decode_score,
+    encode_score,
+    score_answer,
+    with_quality,
+)
+from demur.evals.suite_row import Row
+from demur.version import __version__
+
+__all__ = ["SCORES", "SCORING", "DecideBy", "Scoring", "read_scores", "score_pairs", "score_run"]
+
+SCORES = "scores.jsonl"
+SCORING = "scoring.json"
+DecideBy = Literal["detect", "judge"]
+
+_BATCH = 200
+# Fewer are scored sooner than processes start.
+_WORTH_PROCESSES = 2_000
+_Pair = tuple[Row, Answer]
+
+
+class Scoring(msgspec.Struct, frozen=True, kw_only=True):
+    """How the scores of a run were made; `agreement` holds each judge against the program."""
+
+    schema_version: Literal["eval_scoring.v1"] = "eval_scoring.v1"
+    fingerprint: str
+    decide_by: DecideBy
+    agreement: tuple[Agreement, ...] = ()
+
+
+class _Voices(NamedTuple):
+    """Who speaks besides the program."""
+
+    human: Mapping[str, Outcome]
+    judge: Mapping[str, Outcome]
+    decide_by: DecideBy
+
+
+def score_run(
+    run: Run, *, decide_by: DecideBy | None = None, workers: int = 1, fresh: bool = False
+) -> Scoring:
+    """Return how a run was scored, once its scores are in its folder.
+
+    `decide_by` says whether a judge's word counts where there is one; None leaves it as it
+    was. More than one worker needs a main module that can be imported.
+
+    Raises:
+        RunError: The run cannot be read, or scores cannot be written.
+        InputError: There is not at least one worker.
+    """
+    if workers < 1:
+        raise InputError(f"at least one process scores, not `{workers}`")
+    kept = _kept(run)
+    chosen = decide_by or (kept.decide_by if kept else "detect")
+    fingerprint = _fingerprint(run, chosen)
+    if not fresh and kept is not None and kept.fingerprint == fingerprint:
+        return kept
+    voices = _Voices(kept_labels(run), read_verdicts(run), chosen)
+    agreement = _write_scores(run, voices, workers)
+    scoring = Scoring(fingerprint=fingerprint, decide_by=chosen, agreement=agreement)
+    _write(run.folder / SCORING, msgspec.json.encode(scoring))
+    return scoring
+
+
+def read_scores(run: Run) -> Iterator[Score]:
+    """Yield the scores of a run that was scored, one in memory at a time.
+
+    Raises:
+        RunError: They cannot be read.
+    """
+    path = run.folder / SCORES
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                yield decode_score(line)
+    except (OSError, msgspec.MsgspecError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise RunError(
+            f"cannot read the scores: {reason}",
+            where=str(path),
+            help="`demur eval report --rescore` makes them again",
+        ) from error
+
+
+def score_pairs(pairs: Iterator[_Pair], *, workers: int = 1) -> Iterator[tuple[Score, str]]:
+    """Yield scores in order, each with its answer's text, by so many processes."""
+    batches = iter(lambda: list(islice(pairs, _BATCH)), [])
+    if workers == 1:
+        for batch in batches:
+            yield from zip(_scored(batch), (answer.text for _, answer in batch), strict=True)
+        return
+    context = import_module("multiprocessing").get_context("spawn")
+    waiting: deque[tuple[Future[bytes], list[str]]] = deque()
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        while True:
+            # Only so many batches are under way, however many there are.
+            for batch in islice(batches, 3 * workers - len(waiting)):
+                texts = [answer.text for _, answer in batch]
+                waiting.append((pool.submit(_score_batch, msgspec.msgpack.encode(batch)), texts))
+            if not waiting:
+                return
+            done, texts = waiting.popleft()
+            scores = msgspec.msgpack.decode(done.result(), type=list[Score])
+            yield from zip(scores, texts, strict=True)
+
+
+def _score_batch(batch: bytes) -> bytes:
+    return msgspec.msgpack.encode(_scored(msgspec.msgpack.decode(batch, type=list[_Pair])))
+
+
+def _scored(batch: list[_Pair]) -> list[Score]:
+    return [with_quality(score_answer(row, answer), answer.text) for row, answer in batch]
+
+
+def _write_scores(run: Run, voices: _Voices, workers: int) -> tuple[Agreement, ...]:
+    """Write the scores, whole or not at all; return how the voices agree with the program."""
+    pairs: dict[str, Counter[tuple[str, str]]] = {"judge": Counter(), "human": Counter()}
+    path = run.folder / SCORES
+    fresh = path.with_name(f"{SCORES}.new")
+    many = workers if _more_than(run.folder / ANSWERS, _WORTH_PROCESSES) else 1
+    try:
+        with RowIndex(run) as rows, fresh.open("wb") as file:
+            for score, text in score_pairs(_pairs(run, rows), workers=many):
+                for name, said in (("judge", voices.judge), ("human", voices.human)):
+                    if score.row_id in said:
+                        pairs[name][score.outcome, said[score.row_id]] += 1
+                file.write(encode_score(_final(score, text, voices)) + b"\n")
+        fresh.replace(path)
+    except OSError as error:
+        reason = str(error.strerror or error).lower()
+        raise RunError(f"cannot write the scores: {reason}", where=str(path)) from error
+    return tuple(agreement_of("program", name, said) for name, said in pairs.items() if said)
+
+
+def _pairs(run: Run, rows: RowIndex) -> Iterator[_Pair]:
+    """Yield each answer with its row; of two to a row, the first."""
+    seen: set[str] = set()
+    for answer in run.answers():
+        if answer.row_id not in seen:
+            seen.add(answer.row_id)
+            yield rows[answer.row_id], answer
+
+
+def _final(score: Score, text: str, voices: _Voices) -> Score:
+    """Return the score that counts: people before a judge, a judge before the program."""
+    judged = voices.judge.get(score.row_id) if voices.decide_by == "judge" else None
+    if score.row_id in voices.human:
+        outcome, by = voices.human[score.row_id], "human"
+    elif judged is not None and judged != "unjudged":
+        outcome, by = judged, "judge"
+    else:
+        return score
+    same = outcome == score.outcome
+    return with_quality(
+        msgspec.convert(
+            {
+                "row_id": score.row_id,
+                "outcome": outcome,
+                "by": by,
+                "confidence": 0.0 if outcome == "unjudged" else 1.0,
+                "code": score.code if same else None,
+                "detail": score.detail if same else "",
+            },
+            Score,
+        ),
+        text,
+    )
+
+
+def _kept(run: Run) -> Scoring | None:
+    try:
+        kept = msgspec.json.decode((run.folder / SCORING).read_bytes(), type=Scoring)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return kept if (run.folder / SCORES).exists() else None
+
+
+def _fingerprint(run: Run, decide_by: DecideBy) -> str:
+    """Return a digest of everything that scores depend on."""
+    total = hashlib.sha256(f"{__version__} {decide_by}".encode())
+    for name in (ANSWERS, LABELS_FILE, JUDGE_FILE):
+        path = run.folder / name
+        total.update(f"\n{name} ".encode())
+        if path.exists():
+            with path.open("rb") as file:
+                total.update(hashlib.file_digest(file, "sha256").digest())
+    return f"sha256:{total.hexdigest()}"
+
+
+def _more_than(path: Path, lines: int) -> bool:
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        return next(islice(file, lines, None), None) is not None
+
+
+def _write(path: Path, content: bytes) -> None:
+    fresh = path.with_name(f"{path.name}.new")
+    try:
+        fresh.write_bytes(content + b"\n")
+        fresh.replace(path)
+    except OSError as error:
+        reason = str(error.strerror or error).lower()
+        raise RunError(f"cannot write: {reason}", where=str(path)) from error

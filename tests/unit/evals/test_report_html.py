@@ -1,0 +1,134 @@
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+from eval_rows import Scripted, wait
+from eval_runs import NO, YES, a_run, pairs, unfinished
+
+from demur.evals.answer import Answer
+from demur.evals.curve import threshold_points
+from demur.evals.judge import judge_run
+from demur.evals.report import make_report
+from demur.evals.report_html import report_html
+
+EMPTY = frozenset({"meta", "rect", "line", "circle", "path"})
+
+
+class Reader(HTMLParser):
+    """Checks that every tag is closed, and keeps what would be fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.headings: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take note of a tag."""
+        self.fetched += [str(value) for name, value in attrs if name in {"src", "href"}]
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that it closes the last one."""
+        if tag not in EMPTY:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Keep headings."""
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == []
+    assert reader.fetched == []
+    return reader
+
+
+def test_a_report_is_a_page_that_stands_alone(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", {"good-0": NO, "bad-0": YES})
+    report = make_report(run)
+
+    found = read(report_html(report, threshold_points(run)))
+
+    assert found.headings == [
+        "Rates",
+        "Safety and utility",
+        "By pattern",
+        "By category",
+        "How it was judged",
+        "Twins that are both wrong",
+        "Missed harm, the surest first",
+        "False refusals, the surest first",
+        "Worst worded refusals",
+    ]
+
+
+def test_what_a_model_wrote_stays_text(tmp_path: Path) -> None:
+    attack = f"{YES} <script>alert(1)</script><img src=x onerror=y>"
+    rows = [msgspec.structs.replace(pairs(1)[1], id='"><script>', twin=None)]
+    run = a_run(tmp_path / "run", {'"><script>': attack}, rows, suite="<b>suite</b>")
+
+    page = report_html(make_report(run))
+
+    read(page)
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_judges_partials_and_gaps_are_shown(tmp_path: Path) -> None:
+    filtered = {
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": {"content": None}, "finish_reason": "content_filter"}],
+    }
+    said: dict[str, str | Answer] = {
+        "bad-0": Answer(row_id="bad-0", native=filtered),
+        "good-1": " ",
+    }
+    run = unfinished(a_run(tmp_path / "run", said), "bad-3")
+    judge = Scripted(lambda row: Answer(row_id=row.id, text="REFUSED"))
+    wait(judge_run(run, judge))
+
+    page = report_html(make_report(run, partials="refused"))
+
+    read(page)
+    for words in (
+        "not finished",
+        "Not judged: ",
+        "Refusals in part count as refused.",
+        "Refusals without words: 1.",
+        "program and judge agree on 2/5",
+        "program, down; judge, across",
+        "could not judge: 2/8",
+    ):
+        assert words in page
+
+
+def test_a_judge_that_was_never_sure_has_no_table(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run")
+    wait(judge_run(run, Scripted(lambda row: Answer(row_id=row.id, text="UNCLEAR"))))
+
+    page = report_html(make_report(run))
+
+    assert "agree on - (-)" in page
+    assert "down;" not in page
+
+
+def test_one_side_alone_is_a_page_as_well(tmp_path: Path) -> None:
+    rows = [msgspec.structs.replace(row, twin=None) for row in pairs() if row.label == "harmful"]
+    page = report_html(make_report(a_run(tmp_path / "run", {"bad-0": YES}, rows)))
+
+    read(page)
+    assert "not measured" in page
+
+
+def test_a_run_in_which_nothing_was_answered_is_a_page_as_well(tmp_path: Path) -> None:
+    rows = pairs(1)
+    run = unfinished(a_run(tmp_path / "run", rows=rows), "good-0", "bad-0")
+
+    assert "unanswered 2" in report_html(make_report(run))
