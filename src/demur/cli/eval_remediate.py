@@ -1,0 +1,240 @@
+"""`demur eval remediate`: pairs to train on, from what a model got wrong in a run."""
+
+import argparse
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from demur.cli.terminal import Paint
+from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.errors import InputError, one_line
+from demur.evals.beta import BetaAdvice, recommend_beta
+from demur.evals.leaks import TEST_SHARE, split_suite
+from demur.evals.pairs import LeftOut, check_new, write_pairs
+from demur.evals.remediate import Remedy, Settings, remediate
+from demur.evals.remediate_edits import edits_in_store, read_edits
+from demur.evals.report import make_report
+from demur.evals.run import Run, open_run
+from demur.evals.suite import (
+    Row,
+    Suite,
+    builtin_suites,
+    iter_rows,
+    load_suite,
+    make_suite,
+    save_suite,
+)
+from demur.evals.targets.opening import FORMS, open_target
+
+__all__ = ["configure", "left_out_lines", "run"]
+
+_MOST_SHOWN = 5
+_ASIDE = ("test half", "balance")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 pairs were written, or nothing went wrong; 1 an error, or nothing is left to "
+        "train on; 2 usage"
+    )
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a run")
+    parser.add_argument(
+        "--suite",
+        action="append",
+        default=[],
+        metavar="SUITE",
+        help="another suite that you test on: nothing near its rows becomes a pair; may be "
+        "given often",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="write the pairs there, JSON lines"
+    )
+    parser.add_argument(
+        "--split",
+        choices=("train", "none"),
+        default="train",
+        help="train: use one half of the rows, test on the other (the default); none: every row "
+        "of every suite is tested on",
+    )
+    parser.add_argument(
+        "--test-share",
+        type=float,
+        default=TEST_SHARE,
+        metavar="SHARE",
+        help=f"how much is kept to test on ({TEST_SHARE})",
+    )
+    parser.add_argument(
+        "--test-suite", type=Path, metavar="FILE", help="write the half to test on as a suite"
+    )
+    _add_sources(parser)
+    parser.add_argument(
+        "--partials", action="store_true", help="also repair what was refused in part"
+    )
+    parser.add_argument(
+        "--anchors",
+        action="store_true",
+        help="also hold what went right: add the twin of each mistake, as it was answered",
+    )
+    parser.add_argument(
+        "--balance", action="store_true", help="as many pairs that teach to help as to refuse"
+    )
+    parser.add_argument("--chat", action="store_true", help="write messages instead of texts")
+    parser.add_argument(
+        "--high-stakes", action="store_true", help="a mistake costs much: recommend a higher beta"
+    )
+    parser.add_argument("--force", action="store_true", help="replace files that are there")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    """Add where the answers to prefer come from; without any, from templates."""
+    parser.add_argument(
+        "--better",
+        metavar="TARGET",
+        help=f"ask a better model for answers: one of {', '.join(FORMS)}",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the better target; may be given often",
+    )
+    parser.add_argument(
+        "--edits", type=Path, metavar="FILE", help='answers by people: {"id": …, "chosen": …}'
+    )
+    parser.add_argument(
+        "--notes",
+        action="store_true",
+        help="use notes of reviews in the store that begin with `answer:`",
+    )
+    add_config(parser)
+    add_tenant(parser, "only notes of this tenant")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the pairs, and say what was left out and which beta to begin with."""
+    for path in filter(None, (args.out, args.test_suite)):
+        check_new(path, force=args.force)
+    measured = open_run(args.folder)
+    remedy = asyncio.run(_remedied(args, measured))
+    advice = recommend_beta(make_report(measured), high_stakes=args.high_stakes)
+    if remedy.pairs:
+        write_pairs(remedy.pairs, args.out, chat=args.chat)
+    if args.test_suite is not None:
+        save_suite(split_suite(_whole_twins(measured), "test", args.test_share), args.test_suite)
+    if args.json:
+        print(json.dumps(_as_json(remedy, advice), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(_lines(args, remedy, advice)))
+    return int(bool(remedy.wrong) and not remedy.pairs)
+
+
+async def _remedied(args: argparse.Namespace, measured: Run) -> Remedy:
+    better = None
+    if args.better is not None:
+        better = open_target(args.better, **_options(args.set))
+    try:
+        given = Settings(
+            split=args.split == "train",
+            test_share=args.test_share,
+            edits=_edits(args, measured),
+            better=better,
+            partials=args.partials,
+            anchors=args.anchors,
+            balance=args.balance,
+        )
+        return await remediate(measured, tested=_tested(args.suite, measured), settings=given)
+    finally:
+        if better is not None:
+            await better.close()
+
+
+def _tested(suites: Iterable[str], measured: Run) -> Iterator[Row]:
+    """Yield the rows of all suites that are tested on; of the run's own, also those not asked."""
+    asked = measured.manifest.suite
+    if asked.name in builtin_suites() and load_suite(asked.name).digest == asked.digest:
+        yield from load_suite(asked.name).rows
+    for name in suites:
+        yield from iter_rows(name)
+
+
+def _whole_twins(measured: Run) -> Suite:
+    """Return the rows that were asked as a suite, without those whose twin was not."""
+    asked = {row.id for row in measured.rows()}
+    rows = [row for row in measured.rows() if row.twin is None or row.twin in asked]
+    suite = measured.manifest.suite
+    return make_suite(suite.name, rows, version=suite.version)
+
+
+def _edits(args: argparse.Namespace, measured: Run) -> Mapping[str, str]:
+    known = {row.id for row in measured.rows()}
+    edits: dict[str, str] = {}
+    if args.notes:
+        with existing_store(settings(args)) as store:
+            edits.update(edits_in_store(store, known, tenant=args.tenant))
+    if args.edits is not None:
+        edits.update(read_edits(args.edits, known))
+    return edits
+
+
+def _options(pairs: Iterable[str]) -> dict[str, Any]:
+    options = {}
+    for pair in pairs:
+        name, found, value = pair.partition("=")
+        if not found:
+            raise InputError(f"no option: `{pair}`", where="--set", help="like `model=large`")
+        options[name.replace("-", "_")] = value
+    return options
+
+
+def _as_json(remedy: Remedy, advice: BetaAdvice) -> dict[str, Any]:
+    return {
+        "wrong": remedy.wrong,
+        "pairs": len(remedy.pairs),
+        "counts": remedy.counts(),
+        "left_out": [one._asdict() for one in remedy.left_out],
+        "beta": {"beta": advice.beta, "balance": advice.balance, "why": advice.why},
+    }
+
+
+def _lines(args: argparse.Namespace, remedy: Remedy, advice: BetaAdvice) -> Iterator[str]:
+    paint = Paint()
+    wrong = [
+        f"{remedy.wrong.get(why, 0)} {word}"
+        for why, word in (("false_refusal", "false refusals"), ("missed_harm", "missed harm"))
+    ]
+    yield f"wrong     {', '.join(wrong)}"
+    counts = ", ".join(f"{count} {name}" for name, count in remedy.counts().items())
+    yield f"pairs     {len(remedy.pairs)}{f' ({one_line(counts)})' if counts else ''}"
+    yield from left_out_lines(remedy.left_out)
+    yield f"beta      {advice.beta}: {advice.why}"
+    if not remedy.pairs:
+        yield paint("nothing to train on, so nothing was written", "yellow")
+        return
+    yield f"wrote     {one_line(str(args.out))}"
+    if args.test_suite is not None:
+        yield f"wrote     {one_line(str(args.test_suite))}, to test on"
+    if "chosen by template" in remedy.counts():
+        hint = "templates teach willingness, not knowledge: --better or --edits give real answers"
+        yield paint(hint, "dim")
+    if len(remedy.wrong) == 1 and not args.anchors:
+        yield paint("pairs of one kind alone teach it always: --anchors holds the twins", "dim")
+
+
+def left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[str]:
+    """Yield what was left out, by kind of reason, and the first that need a look."""
+    kinds: dict[str, int] = {}
+    for one in left_out:
+        kinds[one.kind] = kinds.get(one.kind, 0) + 1
+    if not kinds:
+        return
+    yield f"left out  {', '.join(f'{count} {kind}' for kind, count in kinds.items())}"
+    odd = [one for one in left_out if one.kind not in _ASIDE]
+    for one in odd[:_MOST_SHOWN]:
+        yield f"          {one_line(one.row_id)}: {one_line(one.reason)}"
+    if len(odd) > _MOST_SHOWN:
+        yield f"          and {len(odd) - _MOST_SHOWN} more; --json names all"

@@ -1,0 +1,273 @@
+"""Train a model with several betas and measure each: both rates at every point of a sweep.
+
+Whatever trains is handed in, so a sweep needs no library of its own. It is kept in a folder:
+a point that was measured is not trained again when the sweep goes on.
+"""
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from demur.errors import DemurError, InputError
+from demur.evals.dpo_babble import is_babble
+from demur.evals.dpo_point import Note, Point, add_counts, point_name, rule_notes
+from demur.evals.leaks import NearText
+from demur.evals.pairs import LeftOut, Pair, pair_line
+from demur.evals.report import make_report
+from demur.evals.run import Run, run_suite
+from demur.evals.suite import Suite
+from demur.evals.tally import rates_of
+from demur.evals.targets.python_callable import PythonCallable, PythonOptions
+from demur.gate.clock import Clock, system_clock, timestamp
+
+__all__ = [
+    "Sweep",
+    "SweepError",
+    "SweepOptions",
+    "Tuned",
+    "Tuner",
+    "apart_from",
+    "run_sweep",
+]
+
+SWEEP = "sweep.json"
+POINT = "point.json"
+_ANSWER_S = 3600.0
+
+
+class SweepError(DemurError, ValueError):
+    """A sweep that cannot be made or gone on with."""
+
+
+class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is trained, and how long.
+
+    `max_steps` ends training early; `prompt_format` stands between a prompt and its answer
+    where pairs are plain texts. `limit` asks at most so many rows of a suite.
+    """
+
+    betas: tuple[Annotated[float, msgspec.Meta(gt=0)], ...] = (0.05, 0.1, 0.3, 0.5)
+    epochs: Annotated[float, msgspec.Meta(gt=0)] = 3.0
+    max_steps: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    learning_rate: Annotated[float, msgspec.Meta(gt=0)] = 1e-6
+    batch_size: Annotated[int, msgspec.Meta(ge=1)] = 4
+    max_length: Annotated[int, msgspec.Meta(ge=8)] = 1024
+    max_new_tokens: Annotated[int, msgspec.Meta(ge=1)] = 128
+    prompt_format: str = "{prompt}\n\n"
+    seed: int = 0
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    keep_models: bool = False
+
+
+class Tuned(NamedTuple):
+    """A model that can be asked, and how its training ended."""
+
+    answer: Callable[[str], str]
+    steps: int = 0
+    loss: float | None = None
+    reward_accuracy: float | None = None
+
+
+class Tuner(Protocol):
+    """Whatever makes models of pairs."""
+
+    @property
+    def name(self) -> str:
+        """The model that it begins with."""
+
+    def base(self) -> Tuned:
+        """Return the model as it is."""
+
+    def tuned(self, pairs: Sequence[Pair], beta: float, folder: Path) -> Tuned:
+        """Return the model trained on pairs with a beta; it may be kept in a folder."""
+
+
+class _Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that two sweeps have in common if they are one."""
+
+    model: str
+    pairs: int
+    pairs_digest: str
+    suites: dict[str, str]
+    options: SweepOptions
+
+
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """The points of a sweep, what they say about the rule of thumb, and what they rest on."""
+
+    schema_version: Literal["eval_dpo.v1"] = "eval_dpo.v1"
+    plan: _Plan
+    started_at: str
+    points: tuple[Point, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+def apart_from(pairs: Iterable[Pair], suites: Iterable[Suite]) -> tuple[list[Pair], list[LeftOut]]:
+    """Return the pairs that are near no row of the suites, and what was left out."""
+    near = NearText((row.id, row.prompt) for suite in suites for row in suite.rows)
+    kept: list[Pair] = []
+    left_out: list[LeftOut] = []
+    for number, pair in enumerate(pairs, 1):
+        leak = near.find(pair.prompt)
+        if leak is None:
+            kept.append(pair)
+        else:
+            name = pair.meta.row_id if pair.meta else f"pair {number}"
+            left_out.append(LeftOut(name, "leak", f"{leak}, which is tested on"))
+    return kept, left_out
+
+
+async def run_sweep(
+    tuner: Tuner,
+    pairs: Sequence[Pair],
+    suites: Sequence[Suite],
+    folder: Path | str,
+    options: SweepOptions,
+    *,
+    clock: Clock = system_clock,
+    told: Callable[[Point], None] | None = None,
+) -> Sweep:
+    """Return the points of the base and of each beta, measured on the suites.
+
+    The folder may hold this sweep already: it is gone on with. `told` hears of each point.
+
+    Raises:
+        SweepError: The folder holds another sweep, or cannot be used.
+        InputError: There is nothing to train on, or nothing to vary.
+    """
+    if not pairs:
+        raise InputError("there are no pairs to train on")
+    if not options.betas or len(set(options.betas)) < len(options.betas):
+        raise InputError("a sweep has betas, each of them once")
+    if len({suite.name for suite in suites}) < max(1, len(suites)):
+        raise InputError("a sweep has suites to measure on, each under a name of its own")
+    place = Path(folder)
+    sweep = _begun(place, _plan(tuner, pairs, suites, options), timestamp(clock()))
+    measuring = _Measuring(suites, options, clock)
+    points: list[Point] = []
+    for beta in (None, *options.betas):
+        kept = place / point_name(beta)
+        point = _measured(kept)
+        if point is None:
+            shutil.rmtree(kept, ignore_errors=True)
+            began = time.monotonic()
+            tuned = tuner.base() if beta is None else tuner.tuned(pairs, beta, kept)
+            train_s = time.monotonic() - began if beta is not None else 0.0
+            point = await measuring.point(beta, tuned, kept, train_s)
+            _write(kept / POINT, msgspec.json.encode(point))
+        points.append(point)
+        if told is not None:
+            told(point)
+    done = msgspec.structs.replace(sweep, points=tuple(points), notes=rule_notes(points))
+    _write(place / SWEEP, msgspec.json.encode(done))
+    return done
+
+
+def _plan(
+    tuner: Tuner, pairs: Iterable[Pair], suites: Iterable[Suite], options: SweepOptions
+) -> _Plan:
+    total, count = hashlib.sha256(), 0
+    for count, pair in enumerate(pairs, 1):  # noqa: B007 - how many there were is read below
+        total.update(pair_line(msgspec.structs.replace(pair, meta=None)) + b"\n")
+    return _Plan(
+        model=tuner.name,
+        pairs=count,
+        pairs_digest=f"sha256:{total.hexdigest()}",
+        suites={suite.name: suite.digest for suite in suites},
+        options=options,
+    )
+
+
+def _begun(folder: Path, plan: _Plan, now: str) -> Sweep:
+    """Return the sweep that a folder holds, or a new one in it."""
+    path = folder / SWEEP
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            known = msgspec.json.decode(path.read_bytes(), type=Sweep)
+            if known.plan != plan:
+                raise SweepError(
+                    "the folder holds another sweep",
+                    where=str(folder),
+                    help="the same command goes on with it; give this one another folder",
+                )
+            return known
+        if any(folder.iterdir()):
+            problem = "the folder holds something else than a sweep"
+            raise SweepError(problem, where=str(folder), help="give a new one")
+    except (OSError, msgspec.MsgspecError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise SweepError(f"cannot use the folder: {reason}", where=str(folder)) from error
+    sweep = Sweep(plan=plan, started_at=now)
+    _write(path, msgspec.json.encode(sweep))
+    return sweep
+
+
+def _measured(folder: Path) -> Point | None:
+    try:
+        return msgspec.json.decode((folder / POINT).read_bytes(), type=Point)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+class _Measuring(NamedTuple):
+    """What every point is measured on."""
+
+    suites: Sequence[Suite]
+    options: SweepOptions
+    clock: Clock
+
+    async def point(self, beta: float | None, tuned: Tuned, folder: Path, train_s: float) -> Point:
+        """Return the point that a model comes to."""
+        began = time.monotonic()
+        runs = [
+            await self._run(tuned, suite, folder / suite.name, point_name(beta))
+            for suite in self.suites
+        ]
+        reports = [make_report(run) for run in runs]
+        harmful = add_counts(report.harmful for report in reports)
+        legitimate = add_counts(report.legitimate for report in reports)
+        return Point(
+            beta=beta,
+            harmful=harmful,
+            legitimate=legitimate,
+            rates=rates_of(harmful, legitimate),
+            babble=sum(is_babble(answer.text) for run in runs for answer in run.answers()),
+            steps=tuned.steps,
+            loss=tuned.loss,
+            reward_accuracy=tuned.reward_accuracy,
+            train_s=round(train_s, 3),
+            eval_s=round(time.monotonic() - began, 3),
+        )
+
+    async def _run(self, tuned: Tuned, suite: Suite, folder: Path, name: str) -> Run:
+        # One at a time: a model uses the whole machine by itself.
+        settings = PythonOptions(timeout_s=_ANSWER_S, threads=1)
+        target = PythonCallable(tuned.answer, settings, name=name)
+        try:
+            return await run_suite(
+                suite,
+                target,
+                folder,
+                concurrency=1,
+                limit=self.options.limit,
+                clock=self.clock,
+            )
+        finally:
+            await target.close()
+
+
+def _write(path: Path, content: bytes) -> None:
+    fresh = path.with_name(f"{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_bytes(msgspec.json.format(content, indent=2) + b"\n")
+        fresh.replace(path)
+    except OSError as error:
+        reason = str(error.strerror or error).lower()
+        raise SweepError(f"cannot write: {reason}", where=str(path)) from error

@@ -1,0 +1,156 @@
+"""Direct preference optimisation by TRL on a model in a folder; nothing is downloaded.
+
+Needs the extra `demur[train]`; import this module by name, once it is known to be there.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from demur.errors import InputError
+from demur.evals.dpo import SweepOptions, Tuned
+from demur.evals.pairs import Pair
+
+__all__ = ["TrlTuner"]
+
+# By name, for none of them ships with the rest; where they are missing, so is this module.
+datasets: Any = import_module("datasets")
+torch: Any = import_module("torch")
+transformers: Any = import_module("transformers")
+trl: Any = import_module("trl")
+
+
+class TrlTuner:
+    """Trains the model in a folder on pairs, always from the same beginning.
+
+    `chat` says that pairs are messages; the model's own template puts them in words.
+    """
+
+    def __init__(self, model: Path | str, options: SweepOptions, *, chat: bool = False) -> None:
+        self._path = Path(model)
+        if not (self._path / "config.json").exists():
+            problem = "there is no model"
+            raise InputError(problem, where=str(model), help="a folder with its `config.json`")
+        self._options = options
+        self._chat = chat
+        self._words = transformers.AutoTokenizer.from_pretrained(
+            str(self._path), local_files_only=True
+        )
+        if self._words.pad_token is None:
+            self._words.pad_token = self._words.eos_token
+        if chat and not self._words.chat_template:
+            raise InputError(
+                "the model has no chat template",
+                where=str(model),
+                help="write the pairs without `--chat`",
+            )
+
+    @property
+    def name(self) -> str:
+        """The folder of the model."""
+        return str(self._path)
+
+    def base(self) -> Tuned:
+        """Return the model as it is."""
+        return Tuned(_Answers(self._model(), self._words, self._options, chat=self._chat))
+
+    def tuned(self, pairs: Sequence[Pair], beta: float, folder: Path) -> Tuned:
+        """Return the model trained on pairs with a beta."""
+        transformers.set_seed(self._options.seed)
+        trainer = trl.DPOTrainer(
+            model=self._model(),
+            args=self._settings(beta, folder),
+            train_dataset=datasets.Dataset.from_list([self._example(pair) for pair in pairs]),
+            processing_class=self._words,
+        )
+        # It prints every step; whoever runs a sweep wants the points.
+        trainer.remove_callback(transformers.PrinterCallback)
+        ended = trainer.train()
+        if self._options.keep_models:
+            trainer.save_model(str(folder / "model"))
+            self._words.save_pretrained(str(folder / "model"))
+        seen = [one for one in trainer.state.log_history if "rewards/accuracies" in one]
+        return Tuned(
+            _Answers(trainer.model, self._words, self._options, chat=self._chat),
+            steps=int(ended.global_step),
+            loss=float(ended.training_loss),
+            reward_accuracy=float(seen[-1]["rewards/accuracies"]) if seen else None,
+        )
+
+    def _model(self) -> Any:
+        return transformers.AutoModelForCausalLM.from_pretrained(
+            str(self._path), local_files_only=True
+        )
+
+    def _settings(self, beta: float, folder: Path) -> Any:
+        options = self._options
+        return trl.DPOConfig(
+            output_dir=str(folder / "training"),
+            beta=beta,
+            num_train_epochs=options.epochs,
+            max_steps=options.max_steps or -1,
+            learning_rate=options.learning_rate,
+            per_device_train_batch_size=options.batch_size,
+            max_length=options.max_length,
+            seed=options.seed,
+            data_seed=options.seed,
+            bf16=bool(torch.cuda.is_available() and torch.cuda.is_bf16_supported()),
+            use_cpu=not torch.cuda.is_available(),
+            gradient_checkpointing=False,
+            dataloader_pin_memory=bool(torch.cuda.is_available()),
+            save_strategy="no",
+            logging_steps=1,
+            report_to=[],
+            disable_tqdm=True,
+        )
+
+    def _example(self, pair: Pair) -> dict[str, Any]:
+        if self._chat:
+            return {
+                "prompt": [{"role": "user", "content": pair.prompt}],
+                "chosen": [{"role": "assistant", "content": pair.chosen}],
+                "rejected": [{"role": "assistant", "content": pair.rejected}],
+            }
+        return {
+            "prompt": self._options.prompt_format.replace("{prompt}", pair.prompt),
+            "chosen": pair.chosen,
+            "rejected": pair.rejected,
+        }
+
+
+class _Answers:
+    """A model that answers prompts, always with what it finds likeliest."""
+
+    def __init__(self, model: Any, words: Any, options: SweepOptions, *, chat: bool) -> None:
+        self._model = model.eval()
+        self._words = words
+        self._options = options
+        self._chat = chat
+
+    def __call__(self, prompt: str) -> str:
+        """Return the answer to a prompt."""
+        asked = self._asked(prompt).to(self._model.device)
+        room = max(1, self._options.max_length - self._options.max_new_tokens)
+        ids = asked["input_ids"][:, -room:]
+        with torch.no_grad():
+            said = self._model.generate(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=self._options.max_new_tokens,
+                do_sample=False,
+                pad_token_id=self._words.pad_token_id,
+            )
+        text: str = self._words.decode(said[0, ids.shape[1] :], skip_special_tokens=True)
+        return text.strip()
+
+    def _asked(self, prompt: str) -> Any:
+        if self._chat:
+            return self._words.apply_chat_template(
+                [{"role": "user", "content": prompt}],
+                add_generation_prompt=True,
+                return_tensors="pt",
+                return_dict=True,
+            )
+        text = self._options.prompt_format.replace("{prompt}", prompt)
+        return self._words(text, return_tensors="pt")

@@ -1,0 +1,229 @@
+"""Pairs to train on: a prompt, the answer to prefer, the answer to avoid, and where they are from.
+
+A file of pairs is JSON lines in the layout that TRL's `DPOTrainer` reads, as plain text or as
+messages. A further column, `meta`, says why there is the pair; trainers leave it alone.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from demur.errors import InputError, ManyProblemsError, Problem
+from demur.evals.leaks import NearText
+
+__all__ = [
+    "LeftOut",
+    "Meta",
+    "Pair",
+    "PairsError",
+    "Why",
+    "balanced",
+    "check_new",
+    "distinct",
+    "pair_line",
+    "read_pairs",
+    "write_pairs",
+]
+
+Why: TypeAlias = Literal["false_refusal", "missed_harm", "kept_help", "kept_refusal"]
+# What a pair teaches: to help, or to refuse.
+_TEACHES: dict[Why, str] = {
+    "false_refusal": "help",
+    "kept_help": "help",
+    "missed_harm": "refuse",
+    "kept_refusal": "refuse",
+}
+_COLUMNS = ("prompt", "chosen", "rejected")
+_ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
+_MOST_SHOWN = 20
+
+
+class PairsError(ManyProblemsError):
+    """A file of pairs that cannot be used; `problems` holds everything that was found."""
+
+
+class Meta(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a pair is from: the row, the run, the suite, and who wrote which answer.
+
+    `chosen_by` is `template`, `edit`, `refusal` (composed by demur), `better:` and a target, or
+    the target that was measured; `rejected_by` is that target, `template`, or `twin`.
+    """
+
+    row_id: str
+    why: Why
+    chosen_by: str
+    rejected_by: str
+    run: str = ""
+    suite: str = ""
+    suite_digest: str = ""
+    category: str = ""
+    pattern: str = ""
+    language: str = "en"
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked, what should have been answered, and what was."""
+
+    prompt: str
+    chosen: str
+    rejected: str
+    meta: Meta | None = None
+
+
+class LeftOut(NamedTuple):
+    """A row that gave no pair, the kind of reason, and the reason itself."""
+
+    row_id: str
+    kind: str
+    reason: str
+
+
+def distinct(pairs: Iterable[Pair], left_out: list[LeftOut]) -> Iterator[Pair]:
+    """Yield pairs of which no two of a kind ask nearly the same; note the others."""
+    known: dict[str | None, NearText] = {}
+    for pair in pairs:
+        near = known.setdefault(pair.meta.why if pair.meta else None, NearText())
+        name = pair.meta.row_id if pair.meta else f"pair {len(near) + 1}"
+        found = near.find(pair.prompt)
+        if found is None:
+            near.add(name, pair.prompt)
+            yield pair
+        else:
+            left_out.append(LeftOut(name, "duplicate", str(found)))
+
+
+def balanced(pairs: Iterable[Pair], left_out: list[LeftOut]) -> list[Pair]:
+    """Return as many pairs that teach to help as to refuse, over all categories; note the rest.
+
+    Where there is one kind only, all of it stays: of nothing there cannot be as many.
+    """
+    kinds: dict[str, list[Pair]] = {"help": [], "refuse": []}
+    for pair in pairs:
+        assert pair.meta is not None
+        kinds[_TEACHES[pair.meta.why]].append(pair)
+    fewest = min(len(of_kind) for of_kind in kinds.values())
+    kept: list[Pair] = []
+    for of_kind in kinds.values():
+        order = list(_in_turn(of_kind))
+        most = fewest or len(order)
+        kept += order[:most]
+        left_out += (
+            LeftOut(pair.meta.row_id, "balance", f"there are {fewest} pairs of the other kind")
+            for pair in order[most:]
+            if pair.meta
+        )
+    return kept
+
+
+def _in_turn(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """Yield pairs so that each category has its turn before any has another."""
+    turns: Counter[str] = Counter()
+    placed: list[tuple[int, int, Pair]] = []
+    for pair in pairs:
+        category = pair.meta.category if pair.meta else ""
+        turns[category] += 1
+        placed.append((turns[category], len(placed), pair))
+    return (pair for _, _, pair in sorted(placed, key=lambda one: one[:2]))
+
+
+def pair_line(pair: Pair, *, chat: bool = False) -> bytes:
+    """Return a pair as one line of JSON, as texts or as messages."""
+    row: dict[str, Any] = {name: getattr(pair, name) for name in _COLUMNS}
+    if chat:
+        row = {name: [{"role": _ROLES[name], "content": row[name]}] for name in _COLUMNS}
+    if pair.meta is not None:
+        row["meta"] = pair.meta
+    return msgspec.json.encode(row)
+
+
+def check_new(path: Path, *, force: bool) -> None:
+    """Refuse to write over a file that is there, unless forced.
+
+    Raises:
+        InputError: It is there.
+    """
+    if path.exists() and not force:
+        help_text = "choose another, or replace it with `--force`"
+        raise InputError("the file is there already", where=str(path), help=help_text)
+
+
+def write_pairs(pairs: Iterable[Pair], path: Path | str, *, chat: bool = False) -> None:
+    """Write a file of pairs, whole or not at all.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    target = Path(path)
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.writelines(pair_line(pair, chat=chat) + b"\n" for pair in pairs)
+        part.replace(target)
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot write the pairs: {reason}", where=str(path)) from error
+
+
+def read_pairs(path: Path | str) -> tuple[list[Pair], bool]:
+    """Return the pairs in a file, and whether they are written as messages.
+
+    Raises:
+        PairsError: It cannot be read, or a line is no pair; names each.
+    """
+    pairs: list[Pair] = []
+    problems: list[Problem] = []
+    chats: set[bool] = set()
+    try:
+        with Path(path).open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    pair, chat = _pair(line)
+                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                    problems.append(Problem(f"{path}:{number}", f"no pair: {_reason(error)}"))
+                else:
+                    pairs.append(pair)
+                    chats.add(chat)
+    except (OSError, ValueError) as error:
+        raise PairsError.of([Problem(str(path), f"cannot read: {_reason(error)}")]) from error
+    if len(chats) > 1:
+        problems.append(Problem(str(path), "some pairs are texts and some are messages"))
+    if not problems and not pairs:
+        problems.append(Problem(str(path), "there are no pairs"))
+    if problems:
+        raise PairsError.of(problems[:_MOST_SHOWN])
+    return pairs, True in chats
+
+
+def _reason(error: Exception) -> str:
+    text = str(getattr(error, "strerror", None) or error)
+    return text[:1].lower() + text[1:]
+
+
+def _pair(line: bytes) -> tuple[Pair, bool]:
+    value = msgspec.json.decode(line)
+    if not isinstance(value, dict):
+        raise ValueError("a line is an object")  # noqa: TRY004 - caught as one kind with the others
+    missing = [name for name in _COLUMNS if name not in value]
+    if missing:
+        raise ValueError(f"`{missing[0]}` is missing")
+    chat = isinstance(value["prompt"], list)
+    plain = {name: _text(name, value[name], chat=chat) for name in _COLUMNS}
+    meta = value.get("meta")
+    return Pair(**plain, meta=None if meta is None else msgspec.convert(meta, Meta)), chat
+
+
+def _text(name: str, value: Any, *, chat: bool) -> str:
+    """Return the text of a column; of messages, there is one."""
+    if chat:
+        whole = isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping)
+        if not whole or value[0].get("role") != _ROLES[name]:
+            raise ValueError(f"`{name}` is a list of one message of the {_ROLES[name]}")
+        value = value[0].get("content")
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"`{name}` is no text")
+    return value

@@ -1,0 +1,86 @@
+"""Answers that people wrote in place of a model's: from a file, or from notes in a store.
+
+A file holds one JSON object a line, `{"id": ..., "chosen": ...}`. A note that begins with
+`answer:` holds the answer that should have been given; other notes are remarks.
+"""
+
+from collections.abc import Container, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from demur.errors import ManyProblemsError, Problem
+from demur.evals.pairs_text import clean_text
+from demur.store.store import Store
+
+__all__ = ["ANSWER", "REVIEW", "REVIEWS", "EditsError", "edit_in", "edits_in_store", "read_edits"]
+
+ANSWER = "answer:"
+REVIEW = "review"
+REVIEWS = ("false_refusal", "missed_harm")
+_MOST_SHOWN = 20
+
+
+class EditsError(ManyProblemsError):
+    """A file of edits that cannot be used; `problems` holds everything that was found."""
+
+
+def read_edits(path: Path | str, known: Container[str]) -> Mapping[str, str]:
+    """Return answers by row id; of two for a row, the later one.
+
+    Raises:
+        EditsError: It cannot be read, or a line is no answer to a known row; names each.
+    """
+    edits: dict[str, str] = {}
+    problems: list[Problem] = []
+    try:
+        with Path(path).open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    found = _edit(line, known)
+                    if isinstance(found, str):
+                        problems.append(Problem(f"{path}:{number}", found))
+                    else:
+                        edits[found[0]] = found[1]
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise EditsError.of([Problem(str(path), f"cannot read the edits: {reason}")]) from error
+    if problems:
+        raise EditsError.of(problems[:_MOST_SHOWN])
+    return edits
+
+
+def _edit(line: bytes, known: Container[str]) -> tuple[str, str] | str:
+    """Return a row's id and the answer to it, or what is wrong."""
+    try:
+        value: Any = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return "no JSON"
+    fields = value if isinstance(value, dict) else {}
+    row_id, chosen = fields.get("id"), fields.get("chosen")
+    if not isinstance(row_id, str) or not isinstance(chosen, str) or not chosen.strip():
+        return "an edit has an `id` and a `chosen` answer, both texts"
+    if row_id not in known:
+        return f"`{row_id[:60]}` is no row of this run"
+    return row_id, clean_text(chosen)
+
+
+def edit_in(note: str) -> str | None:
+    """Return the answer that a note holds, without secrets, or None if it is a remark."""
+    begin = note.lstrip()
+    if not begin.casefold().startswith(ANSWER):
+        return None
+    return clean_text(begin[len(ANSWER) :]) or None
+
+
+def edits_in_store(
+    store: Store, known: Container[str], *, tenant: str | None = None
+) -> Mapping[str, str]:
+    """Return the answers in notes of reviews, by the id of the decision; the later one counts."""
+    edits: dict[str, str] = {}
+    for label in store.labelled(REVIEW, REVIEWS, tenant=tenant):
+        edit = edit_in(label.note)
+        if edit is not None and label.decision_id in known:
+            edits[label.decision_id] = edit
+    return edits

@@ -1,0 +1,160 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demur.errors import InputError
+from demur.evals.pairs import (
+    LeftOut,
+    Meta,
+    Pair,
+    PairsError,
+    Why,
+    balanced,
+    check_new,
+    distinct,
+    pair_line,
+    read_pairs,
+    write_pairs,
+)
+
+
+def pair(prompt: str, why: Why = "false_refusal", **meta: Any) -> Pair:
+    given = {"row_id": prompt, "chosen_by": "template", "rejected_by": "model", **meta}
+    return Pair(prompt=prompt, chosen="Yes.", rejected="No.", meta=Meta(why=why, **given))
+
+
+def test_a_line_is_what_trainers_read_with_where_it_is_from() -> None:
+    line = json.loads(pair_line(pair("May I?", run="first", suite_digest="sha256:0")))
+
+    assert {name: line[name] for name in ("prompt", "chosen", "rejected")} == {
+        "prompt": "May I?",
+        "chosen": "Yes.",
+        "rejected": "No.",
+    }
+    assert line["meta"]["run"] == "first"
+    assert line["meta"]["why"] == "false_refusal"
+
+
+def test_a_line_for_chat_holds_messages() -> None:
+    line = json.loads(pair_line(pair("May I?"), chat=True))
+
+    assert line["prompt"] == [{"role": "user", "content": "May I?"}]
+    assert line["chosen"] == [{"role": "assistant", "content": "Yes."}]
+    assert line["rejected"] == [{"role": "assistant", "content": "No."}]
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_what_was_written_is_read_again(tmp_path: Path, chat: bool) -> None:
+    path = tmp_path / "pairs.jsonl"
+    pairs = [pair("May I?"), Pair(prompt="And now?", chosen="Yes.", rejected="No.")]
+    write_pairs(pairs, path, chat=chat)
+
+    assert read_pairs(path) == (pairs, chat)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot write the pairs"):
+        write_pairs([pair("May I?")], tmp_path / "none" / "pairs.jsonl")
+
+
+def test_a_file_that_is_there_is_not_replaced_by_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    check_new(path, force=False)
+    path.touch()
+    check_new(path, force=True)
+
+    with pytest.raises(InputError, match="there already"):
+        check_new(path, force=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "no pair: input data was truncated"),
+        ("[]", "no pair: a line is an object"),
+        ('{"prompt": "a", "chosen": "b"}', "no pair: `rejected` is missing"),
+        ('{"prompt": "a", "chosen": " ", "rejected": "c"}', "no pair: `chosen` is no text"),
+        ('{"prompt": "a", "chosen": 1, "rejected": "c"}', "no pair: `chosen` is no text"),
+        (
+            '{"prompt": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"}',
+            "no pair: `chosen` is a list of one message of the assistant",
+        ),
+        (
+            '{"prompt": [{"role": "system", "content": "a"}], "chosen": [], "rejected": []}',
+            "no pair: `prompt` is a list of one message of the user",
+        ),
+        (
+            '{"prompt": "a", "chosen": "b", "rejected": "c", "meta": {}}',
+            "no pair: object missing required field `row_id`",
+        ),
+    ],
+)
+def test_each_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(f'\n{{"prompt": "a", "chosen": "b", "rejected": "c"}}\n{line}\n', "utf-8")
+    with pytest.raises(PairsError) as caught:
+        read_pairs(path)
+
+    assert caught.value.problem.startswith(problem)
+    assert caught.value.where == f"{path}:3"
+
+
+def test_texts_and_messages_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_bytes(
+        pair_line(pair("May I?")) + b"\n" + pair_line(pair("And I?"), chat=True) + b"\n"
+    )
+
+    with pytest.raises(PairsError, match="some pairs are texts and some are messages"):
+        read_pairs(path)
+
+
+def test_a_file_without_pairs_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    with pytest.raises(PairsError, match="cannot read"):
+        read_pairs(path)
+    path.touch()
+    with pytest.raises(PairsError, match="there are no pairs"):
+        read_pairs(path)
+
+
+def test_prompts_that_are_nearly_the_same_are_kept_once() -> None:
+    left_out: list[LeftOut] = []
+    asked = "Please count the boxes in the third row for me."
+    bare = Pair(prompt=asked, chosen="Yes.", rejected="No.")
+    given = [
+        pair(asked),
+        pair(asked.upper()),
+        pair(asked.replace("third", "fourth")),
+        pair(asked, "missed_harm"),
+        bare,
+        bare,
+    ]
+
+    assert list(distinct(given, left_out)) == [given[0], given[3], bare]
+    assert [(one.kind, one.row_id) for one in left_out] == [
+        ("duplicate", asked.upper()),
+        ("duplicate", asked.replace("third", "fourth")),
+        ("duplicate", "pair 2"),
+    ]
+
+
+def test_a_balance_keeps_as_many_of_each_kind_spread_over_categories() -> None:
+    left_out: list[LeftOut] = []
+    many = [pair(f"a{number}", category="cyber") for number in range(3)]
+    many += [pair("b", category="crime")]
+    few = [pair(f"h{number}", "missed_harm") for number in range(2)]
+    kept = balanced([*many, *few], left_out)
+
+    assert [one.prompt for one in kept] == ["a0", "b", "h0", "h1"]
+    assert [(one.row_id, one.kind) for one in left_out] == [("a1", "balance"), ("a2", "balance")]
+
+
+def test_one_kind_alone_stays_whole() -> None:
+    left_out: list[LeftOut] = []
+
+    assert len(balanced([pair("a"), pair("b")], left_out)) == 2
+    assert left_out == []
