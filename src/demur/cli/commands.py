@@ -123,6 +123,15 @@ COMMANDS = (
     Command("eval compare", "demur.cli.eval_compare", "say what flipped between two runs"),
     Command("eval gate", "demur.cli.eval_gate", "stop a run that is worse by more than noise"),
     Command("eval history", "demur.cli.eval_history", "show a folder of runs over time"),
+    Command(
+        "eval remediate",
+        "demur.cli.eval_remediate",
+        "pairs to train on, from what went wrong in a run",
+    ),
+    Command(
+        "eval from-store", "demur.cli.eval_from_store", "labelled decisions as rows and pairs"
+    ),
+    Command("eval dpo", "demur.cli.eval_dpo", "train with several betas, and measure each"),
     Command("eval import", "demur.cli.eval_import", "read a public suite's own file"),
     Command("format", "demur.cli.format_line", "write a refusal line"),
     Command("parse", "demur.cli.parse_lines", "read refusals out of lines"),

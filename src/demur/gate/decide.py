@@ -7,6 +7,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import msgspec
+
 from demur.errors import InputError
 from demur.gate.config import CONFIG_NAME, Config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
@@ -16,7 +18,7 @@ from demur.model.record import DecisionRecord
 
 __all__ = ["close_gates", "decide", "gate_of"]
 
-_gates: dict[Config, tuple[object, Gate]] = {}
+_gates: dict[bytes, tuple[object, Gate]] = {}
 _lock = Lock()
 
 
@@ -53,16 +55,17 @@ def decide(
 def gate_of(config: Config | Path | str | None = None) -> Gate:
     """Return the gate for some settings: opened once, and again when one of its files changes."""
     settings = _settings(config)
+    key = msgspec.json.encode(settings, order="deterministic")
     files = (settings.policy, settings.keys, *settings.registries)
     state = [_state(path) for path in files if path is not None]
     with _lock:
-        known = _gates.get(settings)
+        known = _gates.get(key)
         if known is not None and known[0] == state:
             return known[1]
         gate = open_gate(settings)
         if known is not None:
             known[1].close()
-        _gates[settings] = (state, gate)
+        _gates[key] = (state, gate)
         return gate
 
 
