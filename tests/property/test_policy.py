@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 import reference
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -153,11 +154,24 @@ FINDINGS = st.lists(
 )
 
 
-@settings(max_examples=2000)
+@settings(max_examples=500)
 @given(policies(), REQUESTS, FINDINGS)
 def test_the_compiler_says_what_the_reference_says(
     policy: Policy, request: dict[str, Any], findings: list[Finding]
 ) -> None:
+    check_compiled(policy, request, findings)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000)
+@given(policies(), REQUESTS, FINDINGS)
+def test_the_compiler_says_what_the_reference_says_however_often_it_is_asked(
+    policy: Policy, request: dict[str, Any], findings: list[Finding]
+) -> None:
+    check_compiled(policy, request, findings)
+
+
+def check_compiled(policy: Policy, request: dict[str, Any], findings: list[Finding]) -> None:
     compiled = CompiledPolicy(policy, registry=CORE)
     want = reference.evaluate(policy, request, findings, CORE)
     for _ in range(2):  # the second answer may come from memory

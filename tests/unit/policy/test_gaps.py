@@ -133,7 +133,7 @@ def test_an_amount_is_asked_for_by_the_half_that_matters(
     assert (found({field: {"gt": 1}}, {asked: {"missing": True}}) == {}) is closed
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(SMALL_POLICIES, REQUESTS)
 def test_a_rule_without_gaps_is_not_passed_in_silence(
     policy: Policy, request: dict[str, Any]

@@ -187,7 +187,7 @@ FINDINGS = st.lists(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(SMALL_POLICIES, REQUESTS, FINDINGS)
 def test_an_unreachable_rule_can_go_and_a_shadowed_one_never_wins(
     policy: Policy, request: dict[str, Any], findings: list[Finding]

@@ -280,9 +280,3 @@ def test_any_file_gives_usages_and_nothing_else(name: str, source: bytes) -> Non
 @pytest.mark.parametrize("name", ["a.py", "a.yaml"])
 def test_deep_and_circular_files_end(name: str, source: bytes, core: Registry) -> None:
     assert {usage.rule for usage in lint_source(name, source, core)} <= {"unreadable"}
-
-
-def test_demurs_own_sources_are_quiet(core: Registry) -> None:
-    root = Path(__file__).parents[4]
-
-    assert lint_paths([root / "src", root / "examples"], core) == []
