@@ -28,7 +28,7 @@ from demur.detect.model import Model
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
-from train_detect import SETS, Row, read_set, train, weights_of
+from train_detect import SETS, Row, own_set, read_set, train, weights_of
 
 Judge = Callable[[Row], bool]
 BUCKETS = 4096
@@ -269,7 +269,7 @@ def main() -> int:
     columns = {id(row): hashed(row) for rows in sets.values() for row in rows}
     for name, rows in sets.items():
         others = [kept for other, kept in sets.items() if other != name]
-        model = train(others)
+        model = train([*others, own_set()])
         judges = {
             "demur": ours(model),
             "without prompt": ours(model, prompted=False),
@@ -304,7 +304,7 @@ def family_out(sets: dict[str, list[Row]]) -> None:
     family = [name for name in sets if "xstest" in name]
     if not family:
         return
-    model = train([rows for name, rows in sets.items() if name not in family])
+    model = train([*(rows for name, rows in sets.items() if name not in family), own_set()])
     for name in family:
         wanted = np.array([row.positive for row in sets[name]], dtype=bool)
         found = verdicts(ours(model), sets[name])

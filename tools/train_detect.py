@@ -7,7 +7,7 @@ FOLDER holds `A_*.jsonl`: one JSON object a line with `prompt`, `response` and `
 something else, counts as one; the rest do not, and a partial refusal counts half-heartedly
 against it. `E_p3_tasks.jsonl`,
 texts that people wrote for other ends, stands for everything else that an answer may hold, none
-of it a refusal. Large sets are weighed down, so that no one source of answers decides alone.
+of it a refusal; demur's own graceful refusals stand for how refusals should be. Large sets are weighed down, so that no one source of answers decides alone.
 
 What is fitted is a logistic model with a strong pull towards zero, by Newton's method: no
 randomness, the same rows give the same file. `--check` fails if the file would change.
@@ -25,10 +25,13 @@ import numpy as np
 from demur.detect.detector import Weighed, weigh
 from demur.detect.features import NAMES, features
 from demur.detect.model import SCHEMA_VERSION, Model
+from demur.respond.samples import samples
 
 TARGET = Path(__file__).parent.parent / "src" / "demur" / "detect" / "model.json"
 SETS = ("A_*.jsonl", "E_p3_tasks.jsonl")
 POSITIVE = {"refused", "deflected"}
+# Words of demur's that help or go ahead rather than refuse.
+NO_REFUSALS = {"crisis", "within_limits"}
 PULL = 15.0
 # What needs a certain kind of prompt or answer is seen seldom: the same pull would hide it.
 SELDOM = {
@@ -40,6 +43,7 @@ SELDOM_PULL = PULL / 9
 LEAN = 0.2
 LARGEST = 600
 TEXTS = 250
+OWN = 100
 PARTIAL = 0.4
 STEPS = 40
 
@@ -66,6 +70,15 @@ def read_set(path: Path) -> list[Row]:
             fields = {**fields, "prompt": None, "response": fields.get("text") or fields["prompt"]}
         found.append(_row(fields))
     return found
+
+
+def own_set() -> list[Row]:
+    """Return demur's own graceful refusals, in every language that it writes them in."""
+    words = dict.fromkeys(
+        sample.refusal.text for sample in samples() if sample.refusal.template not in NO_REFUSALS
+    )
+    row = {"prompt": None, "label": "refused", "own": True}
+    return [_row({**row, "response": text}) for text in words]
 
 
 def _row(fields: dict[str, Any]) -> Row:
@@ -101,7 +114,10 @@ def logistic(rows: Any, wanted: Any, weight: Any, pull: Any) -> Any:
 
 def weights_of(rows: Sequence[Row]) -> list[float]:
     """Return how much each row of one set counts."""
-    largest = LARGEST if rows[0].fields["prompt"] is not None else TEXTS
+    first = rows[0]
+    largest = (
+        OWN if first.fields.get("own") else LARGEST if first.fields["prompt"] is not None else TEXTS
+    )
     share = min(1.0, largest / len(rows))
     return [share * (PARTIAL if row.fields["label"] == "partial" else 1.0) for row in rows]
 
@@ -144,7 +160,7 @@ def main() -> int:
     if not paths:
         print(f"{args.folder}: there is no A_*.jsonl")
         return 1
-    text = as_text(train([read_set(path) for path in paths]))
+    text = as_text(train([*(read_set(path) for path in paths), own_set()]))
     if args.check:
         same = TARGET.read_text(encoding="utf-8") == text
         print("up to date" if same else f"{TARGET.name} would change")

@@ -133,15 +133,18 @@ def weigh(response: str) -> Weighed:
 def chance_of(weighed: Weighed, prompt: str | None, model: Model) -> float:
     """Return how likely an answer with at least one sentence refuses in full.
 
-    Three rules stand above the model: declining and nothing else is a refusal, however it is
-    worded; a single hint is none, however short the answer; and who does not know or does not
-    understand, and judges nothing, has not refused in full.
+    Four rules stand above the model: declining and nothing else is a refusal, however it is
+    worded; a single hint is none, however short the answer; who does not know or does not
+    understand, and judges nothing, has not refused in full; nor has who declines and helps in
+    one breath, and then says much.
     """
     limited = _knows_too_little(weighed.acts)
     if not limited and declines_plainly(weighed):
         return PLAIN
     chance = model.chance(features(weighed.answer, weighed.acts, prompt))
     if limited and not any(seen & _JUDGING for seen in weighed.acts):
+        return min(chance, LONE)
+    if _declines_and_helps(weighed):
         return min(chance, LONE)
     return chance if has_grounds(weighed.acts) else min(chance, LONE)
 
@@ -173,6 +176,15 @@ def declines_plainly(weighed: Weighed) -> bool:
     if any(one.listed or (seen & _HELPING and not seen & _OFFERING) for one, seen in rest):
         return False
     return sum(one.end - one.start for one, seen in rest if not seen & ~_HELPING) < _LITTLE
+
+
+def _declines_and_helps(weighed: Weighed) -> bool:
+    """Return whether one sentence declines and goes on to help, and much plain text follows."""
+    acts = weighed.acts
+    if not any(seen & _DECLINE and seen & _HELPING for seen in acts[:_OPENING]):
+        return False
+    rest = zip(weighed.answer.sentences, acts, strict=True)
+    return sum(one.end - one.start for one, seen in rest if not seen & ~_HELPING) >= 2 * _LITTLE
 
 
 def _judged(weighed: Weighed, chance: float) -> RefusalSignal:
@@ -227,12 +239,18 @@ def _nothing(response: str, answer: Answer) -> Basis:
 
 
 def _typed(response: str) -> FoundRefusal | None:
-    """Return the first refusal line of a registered code that stands on a line of its own."""
+    """Return the refusal line of a registered code that begins or ends the answer.
+
+    One that stands between other lines is part of what was asked for, such as a log.
+    """
     for offset, window in _windows(response):
         prose = _CODE_BLOCK.sub(lambda found: " " * len(found[0]), window)
         for line in find_refusals(prose):
             start = prose.rfind("\n", 0, line.start) + 1
-            if not line.legacy and not prose[start : line.start].strip():
+            alone = not prose[start : line.start].strip()
+            first = not response[: offset + line.start].strip()
+            last = not response[offset + line.end :].strip()
+            if not line.legacy and alone and (first or last):
                 return line._replace(start=line.start + offset, end=line.end + offset)
     return None
 

@@ -9,6 +9,8 @@ from demur.detect.model import builtin_model
 from demur.detect.sentences import HEAD, TAIL
 from demur.detect.signal import Basis, RefusalKind
 from demur.errors import InputTypeError
+from demur.model.refusal import Refusal
+from demur.respond.compose import render
 
 # A letter that declines for its writer, who is not the answerer: not told apart so far.
 KNOWN_MISSES = {row for row in ROWS if row.answer.startswith("Dear Ms Okafor")}
@@ -70,6 +72,7 @@ def test_a_typed_line_is_taken_at_its_word() -> None:
         "A line like `REFUSED: RCE_RISK: eval` carries the code. Here is how to write one.",
         "Here is an example:\n```\nREFUSED: RCE_RISK: eval\n```\nParse it with `parse_refusal`.",
         "Here is the log you asked for, sorted by time.\nREFUSED: NO_SUCH_CODE: x\nThat is all.",
+        "Here is the log you asked for, sorted by time.\nREFUSED: RCE_RISK: eval\nThat is all.",
     ],
 )
 def test_a_line_that_is_shown_or_unknown_is_no_typed_refusal(text: str) -> None:
@@ -200,3 +203,12 @@ def test_many_answers_come_back_in_order() -> None:
     assert [one.kind for one in detect_many(answers, ["a", None])] == ["full", "none"]
     with pytest.raises(ValueError, match="argument"):
         list(detect_many(answers, ["a"]))
+
+
+@pytest.mark.parametrize("locale", ["en", "de", "es", "fr", "ja"])
+def test_our_own_graceful_refusals_are_known_as_such(locale: str) -> None:
+    codes = ["CONTENT_PRIVACY", "CONTENT_CYBER", "CONTENT_WEAPONS", "CONTENT_FRAUD", "CONTENT_HATE"]
+
+    for code in codes:
+        words = render(Refusal.of(code), locale=locale)
+        assert detect_refusal(words).kind == "full", words
