@@ -5,9 +5,9 @@
 FOLDER holds `A_*.jsonl`: one JSON object a line with `prompt`, `response` and `label`
 (`refused`, `deflected`, `partial` or `complied`). A full refusal, in words or by talking of
 something else, counts as one; the rest do not, and a partial refusal counts half-heartedly
-against it. `E_p3_tasks.jsonl`,
-texts that people wrote for other ends, stands for everything else that an answer may hold, none
-of it a refusal; demur's own graceful refusals stand for how refusals should be. Large sets are weighed down, so that no one source of answers decides alone.
+against it. `E_p3_tasks.jsonl`, texts that people wrote for other ends, stands for everything
+else that an answer may hold, none of it a refusal; demur's own graceful refusals stand for how
+refusals should be. Large sets are weighed down, so that no one source of answers decides alone.
 
 What is fitted is a logistic model with a strong pull towards zero, by Newton's method: no
 randomness, the same rows give the same file. `--check` fails if the file would change.
