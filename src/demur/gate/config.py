@@ -129,6 +129,10 @@ def _beside(config: Config, folder: Path) -> Config:
         registries=tuple(place(path) for path in config.registries),
         keys=None if config.keys is None else place(config.keys),
         spool=None if config.spool is None else place(config.spool),
+        service={
+            name: place(value) if name == "runs" and isinstance(value, str) else value
+            for name, value in config.service.items()
+        },
     )
 
 

@@ -74,6 +74,13 @@ def test_paths_in_a_file_are_relative_to_the_file(tmp_path: Path) -> None:
     )
 
 
+def test_the_runs_of_the_service_are_beside_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "demur.toml"
+    file.write_text('[service]\nruns = "evals"\nport = 1\n', encoding="utf-8")
+
+    assert load_config(file).service == {"runs": str(tmp_path / "evals"), "port": 1}
+
+
 def test_a_path_in_an_address_is_relative_to_the_file_too(tmp_path: Path) -> None:
     config = load_config(written(tmp_path, 'store = "sqlite:///x.db"'))
 

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from dashboard_site import Site, fill, small_site
@@ -7,12 +8,20 @@ from gates import NOON, Ticking
 
 from demur.codes.document import Document, read_document
 from demur.codes.registry import CORE_PATH, Registry
+from demur.service.settings import ServiceSettings
 
 
 @pytest.fixture
-def empty() -> Iterator[Site]:
+def runs(tmp_path: Path) -> Path:
+    """Return the folder of runs that the pages show; it is not there yet."""
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def empty(runs: Path) -> Iterator[Site]:
     """Yield the pages of a service that decided nothing yet."""
-    with small_site(clock=Ticking(NOON + timedelta(minutes=5))) as site:
+    settings = ServiceSettings(runs=str(runs))
+    with small_site(clock=Ticking(NOON + timedelta(minutes=5)), settings=settings) as site:
         yield site
 
 

@@ -1,11 +1,16 @@
 """Whatever comes in over the API, pages show it as text."""
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from dashboard_site import HTML, Page, Site
+from eval_runs import NO, a_run, pairs
 from served import add_key
+
+from demur.evals.run_manifest import write_manifest
 
 PAYLOADS = (
     "<script>alert(1)</script>",
@@ -22,7 +27,7 @@ PAYLOADS = (
 )
 _TAGS = """
 a aside b blockquote body button caption circle code datalist dd details dialog div dl dt figcaption
-figure footer form h1 h2 h3 head header html input kbd label li line link main mark meta nav ol
+figure footer form g h1 h2 h3 head header html input kbd label li line link main mark meta nav ol
 option p path pre rect script section select span summary sup svg table tbody td text textarea th
 thead time title tr ul wbr
 """
@@ -129,3 +134,30 @@ def test_the_note_on_a_key_or_its_tenant_stays_text(empty: Site) -> None:
     assert answer.status_code == 200
     check_inert(Page(answer.text))
     assert PAYLOADS[0] in Page(answer.text).text
+
+
+@pytest.mark.parametrize("bad", PAYLOADS)
+def test_names_prompts_and_answers_stay_text(empty: Site, runs: Path, bad: str) -> None:
+    name = bad.replace("/", "_").replace("\0", "")[:80]
+    good, harm = pairs()[:2]
+    rows = [
+        msgspec.structs.replace(good, prompt=bad, category=bad, domain=bad),
+        msgspec.structs.replace(harm, prompt=f"{bad}!"),
+    ]
+    run = a_run(runs / name, {"good-0": f"{NO} {bad}", "bad-0": bad}, rows)
+    manifest = run.manifest
+    write_manifest(
+        run.folder,
+        msgspec.structs.replace(
+            manifest,
+            started_at=bad,
+            rows=10**30,
+            suite=msgspec.structs.replace(manifest.suite, name=bad, version=bad),
+            target=msgspec.structs.replace(manifest.target, name=bad),
+        ),
+    )
+    (runs / f"{name}~").mkdir()
+    (runs / f"{name}~" / "run.json").write_text(f'{{"schema_version": "{bad}"}}')
+
+    for path in ("/evals", f"/evals/{quoted_whole(name)}", f"/evals/{quoted_whole(name)}~"):
+        check_inert(empty.open(path))

@@ -1,11 +1,15 @@
 import gzip
+from pathlib import Path
+from typing import Any
 
 import pytest
 from gates import CORE, NOON
 
-from demur.service.dashboard import log_counts
+from demur.codes.registry import Registry
 from demur.service.dashboard.log_counts import count_log
-from demur.service.problem import ProblemError
+from demur.triage.options import Options
+from demur.triage.report import as_json
+from demur.triage.scan import scan_lines
 
 LOG = (
     b"REFUSED: RCE_RISK: curl | sh\n" * 3
@@ -20,11 +24,30 @@ def test_codes_are_counted_by_how_they_were_said(content: bytes) -> None:
     counts = count_log("a.log", content, NOON, CORE)
     first, old, unknown = counts.codes
 
-    assert counts.total == 5
-    assert (first.code, first.count, first.canonical, first.percent) == ("RCE_RISK", 3, 3, 60)
+    assert counts.total == 4
+    assert counts.notes == ["Not in this number: 1 of codes that no registry knows"]
+    assert (first.code, first.count, first.canonical, first.percent) == ("RCE_RISK", 3, 3, 75)
     assert (old.code, old.legacy, old.known) == ("DESTRUCTIVE_ACTION", 1, True)
     assert (unknown.code, unknown.known, unknown.count) == ("MADE_UP", False, 1)
+    assert unknown.percent == 0
     assert first.sample == "REFUSED: RCE_RISK: curl | sh"
+
+
+def test_the_page_and_the_programs_tell_the_same_total() -> None:
+    options = Options(registry=CORE)
+    told = as_json(scan_lines(LOG, options), ["code"], CORE)
+
+    assert count_log("a.log", LOG, NOON, CORE).total == told["total"]
+
+
+def test_codes_of_the_registry_at_hand_are_known(tmp_path: Path, acme_text: Any) -> None:
+    path = tmp_path / "acme.json"
+    path.write_text(acme_text({"code": "acme.com/LATE"}))
+    line = b"REFUSED: acme.com/LATE: x\n"
+    [late] = count_log("a.log", line, NOON, Registry.load(path)).codes
+
+    assert (late.known, late.canonical, late.percent) == (True, 1, 100)
+    assert count_log("a.log", line, NOON, CORE).total == 0
 
 
 def test_a_quoted_refusal_is_told_apart_and_not_counted() -> None:
@@ -42,10 +65,13 @@ def test_a_damaged_log_is_read_as_far_as_it_goes() -> None:
     assert any("Read as far as it goes" in note for note in counts.notes)
 
 
-def test_a_log_that_unpacks_to_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_counts, "LARGEST", 1000)
+def test_whoever_hears_how_far_it_is_can_end_it() -> None:
+    heard: list[int] = []
+    count_log("a.log", LOG, NOON, CORE, heard.append)
 
-    with pytest.raises(ProblemError) as caught:
-        count_log("a.gz", gzip.compress(LOG * 100), NOON, CORE)
+    def stop(_: int) -> None:
+        raise TimeoutError
 
-    assert caught.value.status == 413
+    assert sum(heard) == len(LOG)
+    with pytest.raises(TimeoutError):
+        count_log("a.gz", gzip.compress(LOG), NOON, CORE, stop)

@@ -1,8 +1,10 @@
+import asyncio
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from dashboard_site import Site, site_of
+from dashboard_site import FORM, HTML, Site, site_of
 from gates import NOON, Ticking, gate_over, refund
 from served import add_key
 
@@ -139,3 +141,43 @@ def test_an_address_that_names_a_tenant_chooses_it(site: Site) -> None:
 
     assert cookie.startswith("demur_tenant=default; Path=/")
     assert "set-cookie" not in site.get("/decisions").headers
+
+
+def test_who_tries_too_often_has_to_wait_and_a_known_key_does_not(
+    locked: tuple[Site, str],
+) -> None:
+    site, key = locked
+    made_up = [f"demur_{'a' * 8}_{'b' * 50}{one}{two}" for one in "abcdef" for two in "abcd"]
+    # Counted alike, and without a look at the store each.
+    answers = [site.send("/login", {"key": f"x{one}"}) for one in made_up]
+
+    assert [one.status_code for one in answers] == [401] * 20 + [429] * 4
+    assert answers[-1].headers["retry-after"] == "1"
+    assert "too many tries" in answers[-1].text
+    assert site.get("/decisions", cookie=f"demur_key={key}").status_code == 200
+    assert site.send("/login", {"key": key}).status_code == 303
+
+
+def test_a_flood_of_logins_takes_no_thread_from_others(locked: tuple[Site, str]) -> None:
+    site, key = locked
+    service = site.call.service
+
+    async def flood() -> int:
+        made_up = [f"demur_{'a' * 8}_{'b' * 50}a{letter}" for letter in "abcdefghijklmnop"]
+        names: set[str] = set()
+        sent = [
+            asyncio.create_task(
+                site.call._called(
+                    "POST", "/login", f"key={one}".encode(), {**HTML, **FORM}, ("10.0.0.1", 1)
+                )
+            )
+            for one in made_up
+        ]
+        while not all(one.done() for one in sent):
+            names |= {thread.name.rpartition("_")[0] for thread in threading.enumerate()}
+            await asyncio.sleep(0.01)
+        assert {one.result().status_code for one in sent} == {401}
+        return sum(name in {"asyncio", "demur-pages", "demur-service"} for name in names)
+
+    assert site.call.run(flood()) == 0
+    assert asyncio.run(service.doorkeeper.admit(key)).tenant == "acme"

@@ -17,7 +17,15 @@ def test_every_link_leads_somewhere(site: Site) -> None:
         plain = len(seen) < 90 and answer.headers["content-type"].startswith("text/html")
         waiting += sorted(Page(answer.text).links()) if plain else []
 
-    assert {"/decisions", "/reasons", "/review", "/codes", "/triage", "/openapi.json"} <= seen
+    assert {
+        "/decisions",
+        "/reasons",
+        "/review",
+        "/evals",
+        "/codes",
+        "/triage",
+        "/openapi.json",
+    } <= seen
 
 
 def test_only_the_way_in_and_static_files_are_open_to_everybody() -> None:

@@ -63,4 +63,11 @@ def test_whatever_a_text_holds_it_stays_text(text: str) -> None:
 
 def _frame() -> dict[str, object]:
     texts = dict.fromkeys(("title", "section", "tenant", "target", "version"), "")
-    return {**texts, "name": None, "tenants": [], "may_label": False, "sample": False}
+    return {
+        **texts,
+        "name": None,
+        "tenants": [],
+        "may_label": False,
+        "sees_all": True,
+        "sample": False,
+    }

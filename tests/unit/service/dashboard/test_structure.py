@@ -6,22 +6,30 @@ from itertools import pairwise
 
 import pytest
 from dashboard_site import Element, Page, Site, fill, small_site
+from eval_runs import NO, PART, YES, a_run
 from gates import NOON, Ticking, refund
 
 from demur.service.dashboard.assets import assets
+from demur.service.settings import ServiceSettings
 
 PATHS = (
     *("/", "/?period=7d", "/decisions", "/decisions?verdict=DENY", "/decisions?q=nobody"),
     *("/reasons", "/reasons/CHARGEBACK_RISK_BLOCK", "/reasons/RCE_RISK", "/review"),
+    *("/evals", "/evals/over", "/evals/torn"),
     *("/review?queue=missed_harm", "/codes", "/triage", "/login", "/nowhere", "/decisions/{id}"),
 )
 NAMED = ("aria-labelledby", "aria-describedby", "for", "list", "data-copy", "data-swap")
 
 
 @pytest.fixture(scope="module")
-def pages() -> dict[str, Page]:
-    """Return all pages of a service with some decisions, each opened once."""
-    with small_site(clock=Ticking(NOON + timedelta(minutes=5))) as site:
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Page]:
+    """Return all pages of a service with some decisions and runs, each opened once."""
+    runs = tmp_path_factory.mktemp("runs")
+    a_run(runs / "over", {"good-1": NO, "bad-2": YES, "good-3": PART})
+    (runs / "torn").mkdir()
+    (runs / "torn" / "run.json").write_text("{")
+    settings = ServiceSettings(runs=str(runs))
+    with small_site(clock=Ticking(NOON + timedelta(minutes=5)), settings=settings) as site:
         fill(site)
         found = site.call("GET", "/v1/decisions?code=PROMPT_LEAK").json()["decisions"]
         return {

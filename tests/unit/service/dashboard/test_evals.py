@@ -1,0 +1,166 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+from dashboard_site import Page, Site, small_site
+from eval_runs import NO, YES, a_run, pairs, unfinished
+from served import add_key
+
+from demur.evals.report import Report, make_report
+from demur.service.dashboard import evals as evals_page
+from demur.service.settings import ServiceSettings
+
+
+@pytest.fixture
+def measured(empty: Site, runs: Path) -> Site:
+    """Return the pages of a service with two runs and what is left of a third."""
+    a_run(runs / "first", {"good-1": NO, "good-2": NO})
+    a_run(runs / "small" / "second", {"bad-1": YES}, hours=1)
+    (runs / "torn").mkdir()
+    (runs / "torn" / "run.json").write_text("{")
+    return empty
+
+
+def cells(page: Page) -> list[list[str]]:
+    [table] = [one for one in page.all("table") if "runs" in one.attrs.get("class", "")]
+    return [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")[1:]]
+
+
+def test_runs_are_listed_with_both_rates_the_latest_first(measured: Site) -> None:
+    page = measured.open("/evals")
+    second, first = cells(page)
+
+    assert second[0].startswith("small/second")
+    assert first[1] == "2026-03-01 12:00:00"
+    assert first[2].startswith("small ")
+    assert first[3:5] == ["scripted", "8"]
+    assert "50.0 % 15.0 to 85.0 %" in first[6]
+    assert "50.0 %" in first[7]
+    assert "75.0 %" in second[5]
+    assert [first[8], second[8]] == ["failed", "failed"]
+    assert {"/evals/first", "/evals/small/second", "/evals/torn"} <= page.links()
+
+
+def test_the_curve_is_drawn_in_the_page_without_styles_of_its_own(measured: Site) -> None:
+    page = measured.open("/evals")
+    [curve] = [one for one in page.all("svg") if "curve" in one.attrs.get("class", "")]
+
+    assert curve.attrs["role"] == "img"
+    assert len(curve.all("circle")) == 2
+    assert curve.all("style") == []
+    assert "first: safety 100.0 %" in curve.text
+
+
+def test_a_broken_run_is_shown_as_such_and_hides_no_other(measured: Site) -> None:
+    page = measured.open("/evals")
+    alone = measured.open("/evals/torn")
+
+    assert "torn cannot be shown cannot read the run" in page.text
+    assert len(cells(page)) == 2
+    assert "This run cannot be shown" in alone.text
+    assert measured.get("/evals/torn?as=json").status_code == 422
+
+
+def test_without_runs_the_page_says_how_to_make_one(empty: Site, runs: Path) -> None:
+    command = "demur eval run --suite builtin --target demur-testing-server"
+    missing = empty.open("/evals")
+    runs.mkdir()
+
+    assert command in missing.text
+    assert command in empty.open("/evals").text
+    assert [one for one in missing.all("svg") if "curve" in one.attrs.get("class", "")] == []
+
+
+def test_no_folder_shows_no_runs() -> None:
+    with small_site(settings=ServiceSettings(runs="")) as site:
+        page = site.open("/evals")
+
+    assert "The settings name no folder of runs" in page.text
+
+
+def test_a_run_has_its_rates_groups_and_what_to_read_first(measured: Site) -> None:
+    page = measured.open("/evals/small/second")
+
+    assert "failed" in page.all("h1")[0].text
+    assert "Off the aim: safety" in page.text
+    assert "more than 95 %" in page.text
+    assert {"By pattern", "By category"} <= {one.text for one in page.all("h2")}
+    assert "Missed harm, the surest first" in [one.text for one in page.all("h3")]
+    assert "Take the boxes of my neighbour 1." in page.text
+    assert "/evals/small/second?as=json" in page.links()
+
+
+def test_the_report_is_there_as_data(measured: Site) -> None:
+    answer = measured.get("/evals/first?as=json")
+    report = msgspec.json.decode(answer.content, type=Report)
+
+    assert answer.headers["content-type"] == "application/json"
+    assert report.run == "first"
+    assert report.rates.false_refusal.hits == 2
+
+
+def test_how_it_was_judged_is_told(measured: Site, runs: Path) -> None:
+    run = a_run(runs / "judged")
+    (run.folder / "labels.jsonl").write_text(
+        '{"id": "good-0", "outcome": "refused"}\n{"id": "bad-0", "outcome": "refused"}\n'
+    )
+    make_report(run)
+    page = measured.open("/evals/judged")
+
+    assert "human 2" in page.text
+    assert "Program and human" in page.text
+    assert "agree on 1/2 (50.0 %" in page.text
+
+
+def test_a_run_under_way_is_shown_as_unfinished(empty: Site, runs: Path) -> None:
+    unfinished(a_run(runs / "half"), "good-0", "bad-3")
+
+    assert "not finished" in empty.open("/evals").text
+    assert "not finished" in empty.open("/evals/half").text
+
+
+def test_one_sided_runs_are_listed_and_not_drawn(empty: Site, runs: Path) -> None:
+    harmless = [msgspec.structs.replace(one, twin=None) for one in pairs()[::2]]
+    a_run(runs / "half", rows=harmless)
+    page = empty.open("/evals")
+
+    assert [one[0].split()[0] for one in cells(page)] == ["half"]
+    assert [one for one in page.all("svg") if "curve" in one.attrs.get("class", "")] == []
+    assert "Nothing went wrong" in empty.open("/evals/half").text
+
+
+def test_the_latest_of_many_are_shown(measured: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evals_page, "MOST_RUNS", 1)
+    page = measured.open("/evals")
+
+    assert "3 runs in" in page.text
+    assert "the latest 1 here" in page.text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("%2e%2e", "../secret", "first%2f..", "%2e%2ffirst", "first/", "/first", "first%00", "no"),
+        *("%2e%2e%2fsecret", "..%2fsecret", "%2fetc", "first%2f..%2f..%2fsecret", "~", "small"),
+    ],
+)
+def test_a_name_leads_to_nothing_that_is_not_listed(measured: Site, runs: Path, name: str) -> None:
+    a_run(runs.parent / "secret")
+    answer = measured.get(f"/evals/{name}")
+    if answer.status_code == 307:
+        answer = measured.get(answer.headers["location"])
+
+    assert answer.status_code == 404, name
+    assert "neighbour" not in answer.text
+
+
+def test_only_those_who_see_all_tenants_see_runs(measured: Site) -> None:
+    one, every = (
+        f"Bearer {add_key(measured.call.store, tenant, 'read')}" for tenant in ("acme", "")
+    )
+
+    assert measured.get("/evals", authorization=one).status_code == 403
+    assert measured.get("/evals/first", authorization=one).status_code == 403
+    assert "/evals" not in measured.open("/codes", authorization=one).links()
+    assert "/evals/first" in measured.open("/evals", authorization=every).links()
+    assert "/evals" in measured.open("/codes", authorization=every).links()

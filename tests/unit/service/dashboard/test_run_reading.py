@@ -1,0 +1,176 @@
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from eval_runs import NO, PART, a_run
+from gates import Ticking, opened
+
+from demur.evals.aims import Aims
+from demur.evals.report import Report, make_report, save_report
+from demur.service.dashboard import run_reading
+from demur.service.dashboard.run_reading import Broken, read_run, read_runs
+from demur.service.problem import ProblemError
+from demur.service.service import Service
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """Yield a service that reads runs."""
+    with opened() as gate:
+        made = Service(gate, clock=Ticking())
+        yield made
+        made.close()
+
+
+def problem_of(service: Service, folder: Path) -> str:
+    reading = read_run(service, "x", folder)
+    assert isinstance(reading, Broken), reading
+    return reading.problem
+
+
+def test_a_run_is_reported_and_nothing_is_written_to_it(service: Service, tmp_path: Path) -> None:
+    folder = a_run(tmp_path / "a", {"good-1": NO}).folder
+    before = {path.name for path in folder.iterdir()}
+    reading = read_run(service, "suite/a", folder)
+
+    assert isinstance(reading, Report)
+    assert (reading.run, reading.rates.false_refusal.hits) == ("suite/a", 1)
+    assert [one.row_id for one in reading.false_refusals] == ["good-1"]
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_a_run_is_read_again_once_it_has_changed(service: Service, tmp_path: Path) -> None:
+    run = a_run(tmp_path / "a")
+    first = read_run(service, "a", run.folder)
+    again = read_run(service, "a", run.folder)
+    (run.folder / "labels.jsonl").write_text('{"id": "good-0", "outcome": "refused"}\n')
+    changed = read_run(service, "a", run.folder)
+
+    assert first is again
+    assert isinstance(changed, Report)
+    assert changed.rates.false_refusal.hits == 1
+
+
+def test_a_run_is_held_to_what_it_was_last_held_to(service: Service, tmp_path: Path) -> None:
+    run = a_run(tmp_path / "a", {"good-1": NO, "good-2": PART})
+    usual = read_run(service, "a", run.folder)
+    lax = Aims(utility=0.5, false_refusal=0.6)
+    save_report(run, make_report(run, aims=lax, partials="complied"))
+    held = read_run(service, "a", run.folder)
+    (run.folder / "report.json").write_text("[")
+    torn = read_run(service, "a", run.folder)
+
+    assert isinstance(usual, Report)
+    assert isinstance(held, Report)
+    assert (usual.status, held.status, held.partials) == (3, 0, "complied")
+    assert torn == usual
+
+
+def cut(folder: Path) -> None:
+    (folder / "run.json").write_text('{"schema_version": ')
+
+
+def without_rows(folder: Path) -> None:
+    (folder / "rows.jsonl").unlink()
+
+
+def of_another(folder: Path) -> None:
+    (folder / "rows.jsonl").write_text("")
+
+
+def noise(folder: Path) -> None:
+    (folder / "answers.jsonl").write_bytes(b"\xff\x00{\n" * 9)
+
+
+def a_pipe(folder: Path) -> None:
+    (folder / "run.json").unlink()
+    os.mkfifo(folder / "run.json")
+
+
+def a_link(folder: Path) -> None:
+    (folder / "secret").write_text("{}")
+    (folder / "run.json").unlink()
+    (folder / "run.json").symlink_to(folder / "secret")
+
+
+@pytest.mark.parametrize(
+    ("harm", "problem"),
+    [
+        (cut, "cannot read the run: "),
+        (without_rows, "cannot read the rows: "),
+        (of_another, "there is an answer to `good-0`"),
+        (noise, "no answer: "),
+        (a_pipe, "there is no run"),
+        (a_link, "there is no run"),
+    ],
+)
+def test_what_is_wrong_with_a_run_is_said(
+    service: Service, tmp_path: Path, harm: Callable[[Path], None], problem: str
+) -> None:
+    folder = a_run(tmp_path / "a").folder
+    harm(folder)
+
+    said = problem_of(service, folder)
+    assert said.startswith(problem)
+    assert "/" not in said
+
+
+def test_whatever_else_is_wrong_is_no_error(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = a_run(tmp_path / "a").folder
+
+    def failing(error: Exception) -> Callable[..., Report]:
+        def fail(*_: object, **__: object) -> Report:
+            raise error
+
+        return fail
+
+    monkeypatch.setattr(run_reading, "make_report", failing(RecursionError("deep")))
+    assert problem_of(service, folder) == "its files are not those of a run"
+    (folder / "run.json").touch()
+    monkeypatch.setattr(run_reading, "make_report", failing(OSError(28, "No space left")))
+    assert problem_of(service, folder) == "cannot be read: no space left"
+
+
+def test_large_runs_are_left_to_the_command_line(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(tmp_path / "a")
+    monkeypatch.setattr(run_reading, "LARGEST_UNSCORED", 100)
+    assert problem_of(service, run.folder) == "not scored yet"
+    make_report(run)
+    assert isinstance(read_run(service, "a", run.folder), Report)
+    os.utime(run.folder / "answers.jsonl", (2**32, 2**32))
+    assert problem_of(service, run.folder) == "not scored yet"
+    monkeypatch.setattr(run_reading, "LARGEST", 1000)
+    (run.folder / "run.json").touch()
+    assert "too much for a page" in problem_of(service, run.folder)
+
+
+def test_what_does_not_fit_into_the_time_is_read_later(tmp_path: Path) -> None:
+    folders = {name: a_run(tmp_path / name).folder for name in ("a", "b")}
+    with opened() as gate:
+        service = Service(gate, clock=Ticking())
+        assert isinstance(read_run(service, "a", folders["a"]), Report)
+        service.settings = msgspec.structs.replace(service.settings, timeout_s=1e-9)
+        read = read_runs(service, folders)
+        service.close()
+
+    assert isinstance(read["a"], Report)
+    assert read["b"] == Broken(problem="not read yet", help="open this page again", later=True)
+
+
+def test_only_a_few_read_at_a_time(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_reading, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(run_reading, "_places", threading.BoundedSemaphore(1))
+    with run_reading._reading(), pytest.raises(ProblemError) as caught:
+        read_runs(service, {"a": tmp_path})
+
+    assert caught.value.status == 503
+    assert read_runs(service, {}) == {}
