@@ -6,17 +6,19 @@ import sys
 import time
 from collections.abc import Sequence
 
+from demur.cli.configured import configured_registries
 from demur.cli.moments import moment
 from demur.cli.options import add_registry
 from demur.cli.terminal import Paint, table
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
-from demur.errors import one_line
+from demur.errors import InputError, one_line
 from demur.gate.clock import system_clock
 from demur.triage.arrow import write_parquet
 from demur.triage.counts import QUOTED, Counts
 from demur.triage.follow import follow
 from demur.triage.inputs import plan
+from demur.triage.on_cluster import CLUSTERS, triage_on_cluster
 from demur.triage.options import FORMATS, Options
 from demur.triage.progress import Bar, size_text
 from demur.triage.report import GROUPINGS, as_csv, as_json, groups, unknown_codes
@@ -26,6 +28,7 @@ from demur.triage.thresholds import Threshold
 __all__ = ["configure", "run"]
 
 OVER = 3
+_LOCAL = "local"
 _CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -66,6 +69,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"exit with {OVER} if e.g. `RCE_RISK>0`, `unknown>0`, `RATE_LIMIT>10%%`; repeatable",
     )
     parser.add_argument(
+        "--engine",
+        choices=(_LOCAL, *CLUSTERS),
+        default=_LOCAL,
+        help="what reads the logs: this machine, or the workers of a cluster",
+    )
+    parser.add_argument(
         "--jobs", type=_positive, metavar="N", help="processes (default: one a core)"
     )
     parser.add_argument("--follow", action="store_true", help="go on as the logs grow; Ctrl-C ends")
@@ -88,9 +97,11 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Count, print, and hold the counts against the limits."""
-    registry = default_registry(*args.registry)
+    registries = (*args.registry, *configured_registries())
+    registry = default_registry(*registries)
+    _check(args)
     limits = [Threshold.parse(text, registry) for text in args.fail_over]
-    options = _options(args)
+    options = _options(args, registries)
     counts = _followed(args, options, registry) if args.follow else _counted(args, options)
     if not args.follow:
         print(_shown(counts, args, registry), end="")
@@ -99,16 +110,27 @@ def run(args: argparse.Namespace) -> int:
     return _status(counts, limits, registry)
 
 
-def _options(args: argparse.Namespace) -> Options:
+def _check(args: argparse.Namespace) -> None:
+    if args.engine != _LOCAL and (args.follow or args.jobs):
+        option = "--follow" if args.follow else "--jobs"
+        raise InputError(f"`{option}` is for this machine alone, not for `{args.engine}`")
+
+
+def _options(args: argparse.Namespace, registries: tuple[str, ...]) -> Options:
     now = system_clock()
+    since = None if args.since is None else moment(args.since, now)
+    until = None if args.until is None else moment(args.until, now)
+    if since is not None and until is not None and until <= since:
+        help_text = "--until is the end, and not part of it"
+        raise InputError("nothing is between --since and --until", help=help_text)
     timed = not {"hour", "day"}.isdisjoint(args.by) or args.parquet is not None
     return Options(
-        registries=tuple(args.registry),
+        registries=registries,
         format=args.format,
         fields=tuple(args.field),
         timed=timed,
-        since=None if args.since is None else moment(args.since, now),
-        until=None if args.until is None else moment(args.until, now),
+        since=since,
+        until=until,
         now=now,
         samples=args.sample,
     )
@@ -116,6 +138,8 @@ def _options(args: argparse.Namespace) -> Options:
 
 def _counted(args: argparse.Namespace, options: Options) -> Counts:
     work = plan(args.paths)
+    if args.engine != _LOCAL:
+        return triage_on_cluster(work, options, engine=args.engine)
     if not sys.stderr.isatty():
         return triage(work, options, jobs=args.jobs)
     bar = Bar(sys.stderr, work.size, time.monotonic)
@@ -193,15 +217,19 @@ def _tables(counts: Counts, args: argparse.Namespace, registry: Registry) -> lis
 
 def _summary(counts: Counts) -> str:
     total = counts.total()
-    files = f"{counts.files} file{'' if counts.files == 1 else 's'}"
-    facts = [f"{total} refusal{'' if total == 1 else 's'} in {files}, {size_text(counts.size)}"]
+    files = _number(counts.files, "file")
+    facts = [f"{_number(total, 'refusal')} in {files}, {size_text(counts.size)}"]
     if counts.cut:
-        facts.append(f"{counts.cut} lines too long to be read whole")
+        facts.append(f"{_number(counts.cut, 'line')} too long to be read whole")
     if counts.undated:
-        facts.append(f"{counts.undated} refusals without a time left out")
+        facts.append(f"{_number(counts.undated, 'refusal')} without a time left out")
     if counts.unread:
         facts.append(f"{len(counts.unread)} not read or not to the end")
     return "; ".join(facts)
+
+
+def _number(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _groupings(text: str) -> tuple[str, ...]:

@@ -1,12 +1,10 @@
 """Open logs that were compressed, told by their first bytes and never by their names."""
 
-import bz2
 import io
-import lzma
 import zlib
 from collections.abc import Callable
 from importlib import import_module
-from typing import IO, Any, cast
+from typing import Any
 
 from demur.errors import MissingExtraError
 from demur.triage.blocks import Readable
@@ -14,7 +12,7 @@ from demur.triage.blocks import Readable
 __all__ = ["DAMAGED", "compression_of", "decompressed"]
 
 # What a damaged file raises while it is read.
-DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, zlib.error)
 _PIECE = 1 << 18
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -115,16 +113,30 @@ class _Zstd:
 
 
 def _bz2(file: io.RawIOBase) -> Readable:
-    return bz2.BZ2File(cast("IO[bytes]", file))
+    bz2: Any = import_module("bz2")
+    source: Readable = bz2.BZ2File(file)
+    return source
 
 
-def _xz(file: io.RawIOBase) -> Readable:
-    return lzma.LZMAFile(cast("IO[bytes]", file))
+class _Xz:
+    """Reads xz, and tells damage by an error that needs no import to be named."""
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        lzma: Any = import_module("lzma")
+        self._error = lzma.LZMAError
+        self._file = lzma.LZMAFile(file)
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill the buffer, as far as one piece goes."""
+        try:
+            return int(self._file.readinto(buffer))
+        except self._error as error:
+            raise ValueError(str(error)) from error
 
 
 _FORMS: dict[str, tuple[bytes, Callable[[io.RawIOBase], Readable]]] = {
     "gzip": (b"\x1f\x8b\x08", _Gzip),
     "zstd": (b"\x28\xb5\x2f\xfd", _zstd),
     "bzip2": (b"BZh", _bz2),
-    "xz": (b"\xfd7zXZ\x00", _xz),
+    "xz": (b"\xfd7zXZ\x00", _Xz),
 }

@@ -6,11 +6,9 @@ was cut, the same names stay, with exact numbers.
 """
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from heapq import nsmallest
-from typing import NamedTuple
-
-import msgspec
+from importlib import import_module
+from typing import Any, NamedTuple
 
 __all__ = [
     "CANONICAL",
@@ -65,7 +63,7 @@ class Unread(NamedTuple):
     reason: str
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class Counts(NamedTuple):
     """How many refusals there are under each key, with a few examples.
 
     `cut` counts lines too long to be read whole, `undated` refusals without a time that a
@@ -118,11 +116,14 @@ def _kept_names(rows: Mapping[Key, int]) -> frozenset[str] | None:
     names = {key.code for key in rows if key.kind == UNKNOWN and key.code != OTHER}
     if len(names) <= MOST_UNKNOWN:
         return None
-    return frozenset(nsmallest(MOST_UNKNOWN, names, key=_digest))
+    # Slow to import, and most logs have no such flood.
+    blake2b: Any = import_module("hashlib").blake2b
 
+    def digest(name: str) -> bytes:
+        raw = name.encode("utf-8", "surrogateescape")
+        return bytes(blake2b(raw, digest_size=16).digest())
 
-def _digest(name: str) -> bytes:
-    return blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+    return frozenset(nsmallest(MOST_UNKNOWN, names, key=digest))
 
 
 def _pruned(rows: dict[Key, int], kept: frozenset[str] | None) -> dict[Key, int]:

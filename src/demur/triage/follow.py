@@ -1,17 +1,15 @@
 """Follow logs as they grow: whole lines, each once, through rotation and truncation.
 
-A file that another one took the place of is read to its end before the new one is begun. A
-file that became shorter is begun anew. A file that appears later in a folder or a glob is
-read from its start.
+A file is known by what it is, not by its name, so one that is renamed among those that are
+followed goes on where it was. One that another took the place of is read to its end. A file
+that became shorter is begun anew. A file that appears later in a folder or a glob is read
+from its start.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from demur.triage.blocks import Readable, stream_blocks
 from demur.triage.compressed import compression_of
@@ -20,12 +18,12 @@ from demur.triage.inputs import STDIN, files_of
 from demur.triage.options import Options
 from demur.triage.scan import count_blocks, looks_structured, scan_stream
 
-if TYPE_CHECKING:
-    import io
-
 __all__ = ["Follower", "follow"]
 
 _HEAD = 1 << 16
+# A file that moves while a folder is listed may be missed once.
+_LOOKS_AWAY = 2
+_Identity = tuple[int, int]
 
 
 def follow(
@@ -59,13 +57,16 @@ class Follower:
     def __init__(self, names: tuple[str, ...], options: Options, *, from_start: bool) -> None:
         self._names = names
         self._options = options
-        self._tails: dict[str, _Tail] = {}
+        self._tails: dict[_Identity, _Tail] = {}
+        self._known: set[str] = set()
         self._told: set[Unread] = set()
         self._skip = not from_start
 
     def look(self) -> Counts:
         """Return the counts of what is new."""
-        parts = [self._new(found) for found in files_of(self._names)]
+        seen: set[_Identity] = set()
+        parts = [self._new(found, seen) for found in files_of(self._names)]
+        parts += [self._away(which) for which in self._tails.keys() - seen]
         self._skip = False
         return merge(parts, samples=self._options.samples)
 
@@ -75,20 +76,43 @@ class Follower:
             tail.close()
         self._tails.clear()
 
-    def _new(self, found: str | Unread) -> Counts:
+    def _new(self, found: str | Unread, seen: set[_Identity]) -> Counts:
         if isinstance(found, Unread):
             return self._unread(found)
         if found == STDIN:
             return self._unread(Unread(found, "standard input cannot be followed"))
+        return self._tried(found, lambda: self._found(found, seen))
+
+    def _found(self, path: str, seen: set[_Identity]) -> Counts:
+        opened = _Tail(path, self._options, skip=self._skip)
+        self._known.add(path)
+        tail = self._tails.setdefault(opened.identity, opened)
+        if tail is not opened:
+            opened.close()
+        if tail.identity in seen:
+            return Counts()
+        seen.add(tail.identity)
+        tail.looks_away = 0
+        return tail.read()
+
+    def _away(self, which: _Identity) -> Counts:
+        """Return what is new in a file that no name leads to; in the end let go of it."""
+        tail = self._tails[which]
+        tail.looks_away += 1
+        counts = self._tried(tail.path, tail.read)
+        if tail.looks_away >= _LOOKS_AWAY and tail.is_over():
+            self._tails.pop(which).close()
+        return counts
+
+    def _tried(self, path: str, read: Callable[[], Counts]) -> Counts:
         try:
-            tail = self._tails.get(found)
-            if tail is None:
-                tail = self._tails[found] = _Tail(found, self._options, skip=self._skip)
-            return tail.read()
+            return read()
         except (OSError, ValueError) as error:
-            # It may be back at the next look, in the middle of its rotation.
+            if isinstance(error, FileNotFoundError) and path in self._known:
+                # It may be back at the next look, in the middle of its rotation.
+                return Counts()
             reason = str(getattr(error, "strerror", None) or error).lower()
-            return self._unread(Unread(found, reason))
+            return self._unread(Unread(path, reason))
 
     def _unread(self, unread: Unread) -> Counts:
         if unread in self._told:
@@ -98,33 +122,35 @@ class Follower:
 
 
 class _Tail:
-    """The end of one file, as it moves."""
+    """The end of one file, as it moves. `path` is where it was first."""
 
     def __init__(self, path: str, options: Options, *, skip: bool) -> None:
-        self._path = path
+        self.path = path
+        self.looks_away = 0
         self._options = options
-        self._file = _opened(path)
-        self._at = os.fstat(self._file.fileno()).st_size if skip else 0
+        self._file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - open until `close`
+        status = os.fstat(self._file.fileno())
+        # As long as it is open, no other file can have the same.
+        self.identity = _identity(status)
+        self._at = status.st_size if skip else 0
         self._fresh = True
 
     def read(self) -> Counts:
         """Return the counts of the lines that were added."""
-        parts = [self._added(whole=False)]
-        with suppress(FileNotFoundError):
-            if not os.path.samestat(Path(self._path).stat(), os.fstat(self._file.fileno())):
-                # Nobody writes to the old one any more, so what is left of it is whole.
-                parts.append(self._added(whole=True))
-                self._reopen()
-                parts.append(self._added(whole=False))
-        return merge(parts, samples=self._options.samples)
+        # Nobody writes to one that was replaced, so what is left of it is whole.
+        return self._added(whole=self._is_replaced())
+
+    def is_over(self) -> bool:
+        """Return whether nobody will write to it: another took its place, or it was deleted."""
+        return self._is_replaced() or not os.fstat(self._file.fileno()).st_nlink
 
     def close(self) -> None:
         self._file.close()
 
-    def _reopen(self) -> None:
-        self._file.close()
-        self._file = _opened(self._path)
-        self._at, self._fresh = 0, True
+    def _is_replaced(self) -> bool:
+        with suppress(OSError):
+            return _identity(Path(self.path).stat()) != self.identity
+        return False
 
     def _added(self, *, whole: bool) -> Counts:
         if os.fstat(self._file.fileno()).st_size < self._at:
@@ -136,15 +162,15 @@ class _Tail:
         form = self._options.format
         if form == "auto":
             form = "json" if looks_structured(head) else "text"
-        options = msgspec.structs.replace(self._options, format=form)
+        options = self._options._replace(format=form)
         self._file.seek(self._at)
         source: Readable = self._file
         blocks = stream_blocks(source, whole=whole, base=self._at)
-        counts = count_blocks(blocks, options, self._path)
+        counts = count_blocks(blocks, options, self.path)
         self._at += counts.size
         files = int(self._fresh and counts.size > 0)
         self._fresh = self._fresh and not files
-        return msgspec.structs.replace(counts, files=files)
+        return counts._replace(files=files)
 
     def _packed(self) -> Counts:
         """Return the counts of a compressed file, which does not grow: once."""
@@ -153,8 +179,8 @@ class _Tail:
             return Counts()
         self._fresh, self._at = False, size
         self._file.seek(0)
-        return scan_stream(self._file, self._path, self._options)
+        return scan_stream(self._file, self.path, self._options)
 
 
-def _opened(path: str) -> "io.FileIO":
-    return Path(path).open("rb", buffering=0)
+def _identity(status: os.stat_result) -> _Identity:
+    return status.st_dev, status.st_ino

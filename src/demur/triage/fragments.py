@@ -21,7 +21,7 @@ _LENGTH = 9
 _TAIL = 5
 # Letters of English by how often they are met, in thousandths; the rest is rare.
 _FREQUENCY = {
-    letter: number
+    letter: number / 1000
     for number, letters in {
         150: " ",
         127: "e",
@@ -38,7 +38,7 @@ _FREQUENCY = {
     }.items()
     for letter in letters
 }
-_RARE = 5
+_RARITIES = (0.005,) * _TAIL
 # What one more literal costs beside the matches of its tail by chance.
 _LITERAL_COST = 1e-5
 _LAST_CASED = 0x20000
@@ -52,17 +52,18 @@ def choose_fragments(
 
     Those are taken last that stand in `avoid`, in what a log of refusals is full of.
     """
-    common = "\n".join(avoid).casefold()
+    common = _windows("\n".join(avoid).casefold())
+    parts = {phrase: _parts(phrase) for phrase in sorted(set(phrases))}
     holders: dict[str, set[str]] = {}
-    for phrase in sorted(set(phrases)):
-        for part in _parts(phrase):
+    for phrase, held in parts.items():
+        for part in held:
             holders.setdefault(part, set()).add(phrase)
     # A part's worth only ever falls, so one that is still worth what it was is the best.
     costs = {part: _LITERAL_COST + (1 if part in common else _chance(part)) for part in holders}
     queue = [(-len(held) / costs[part], part) for part, held in holders.items()]
     heapify(queue)
     chosen: dict[str, tuple[str, ...]] = {}
-    while queue:
+    while parts:
         worth, part = heappop(queue)
         group = set(holders[part])
         if -worth > (now := len(group) / costs[part]):
@@ -71,20 +72,22 @@ def choose_fragments(
             continue
         chosen[_widened(part, group)] = tuple(group)
         for phrase in group:
-            for other in _parts(phrase):
+            for other in parts.pop(phrase):
                 holders[other].discard(phrase)
     return chosen
 
 
 def _parts(phrase: str) -> set[str]:
     """Return what may stand for a phrase: parts of it, or all of it if none is plain enough."""
-    runs = [run for run in _SAFE.findall(phrase) if len(run) >= _LENGTH]
-    parts = {run[at : at + _LENGTH] for run in runs for at in range(len(run) - _LENGTH + 1)}
-    return parts or {phrase}
+    return set().union(*map(_windows, _SAFE.findall(phrase))) or {phrase}
+
+
+def _windows(text: str) -> set[str]:
+    return {text[at : at + _LENGTH] for at in range(len(text) - _LENGTH + 1)}
 
 
 def _chance(part: str) -> float:
-    return math.prod(_FREQUENCY.get(character, _RARE) / 1000 for character in part[-_TAIL:])
+    return math.prod(map(_FREQUENCY.get, part[-_TAIL:], _RARITIES))
 
 
 def _widened(part: str, group: Iterable[str]) -> str:

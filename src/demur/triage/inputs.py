@@ -13,8 +13,8 @@ from demur.triage.counts import Unread
 __all__ = ["STDIN", "Piece", "Plan", "files_of", "plan"]
 
 STDIN = "-"
-# Large enough that starting one costs nothing, small enough that progress shows.
-_RANGE = 64 << 20
+# Large enough that starting one costs nothing, small enough that all processes end together.
+_RANGE = 32 << 20
 _MAGIC = 8
 
 

@@ -47,10 +47,10 @@ _CANONICAL = re.compile(
     # Possessive in effect: neither a letter nor a slash may follow, so nothing is tried again.
     + rb"(?=:[ \n\r\x0b\x0c\x1c-\x1e]|[\n\r\x0b\x0c\x1c-\x1e]|:?\Z)[^\n]*"
 )
-# The first marker of a line, and its name in the form that nearly all canonical lines have.
-_SIMPLE = re.compile(
-    rb"REFUSED:(?: (?<![0-9A-Za-z_\x80-\xff]REFUSED: )([A-Za-z0-9_./-]+): |)[^\n]*"
-)
+# The first marker of a line, and what stands where nearly all canonical lines have their name.
+# It is quickest to take everything up to the colon, even from the next line: what is no
+# settled name is read closer anyhow.
+_SIMPLE = re.compile(rb"REFUSED:(?: (?<![0-9A-Za-z_\x80-\xff]REFUSED: )([^:]*): |)[^\n]*")
 _SCHEMAS = (rb"refusal\.v1", rb"decision_record\.v1")
 _ANY = 1 << 20
 _BREAK = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -62,7 +62,9 @@ class Kernel:
     """Counts refusals in blocks of lines. Not to be shared between threads."""
 
     def __init__(self, options: Options) -> None:
-        registry = default_registry(*options.registries)
+        registry = options.registry
+        if registry is None:
+            registry = default_registry(*options.registries)
         fragments = choose_fragments(registry.phrases, avoid=[entry.code for entry in registry])
         self._options = options
         self._reader = Reader(registry)
@@ -130,8 +132,7 @@ class Kernel:
             if names.keys() <= tally.settled:
                 for name, number in names.items():
                     tally.names[name] = tally.names.get(name, 0) + number
-                lines = data.count(b"\n", 0, end) + (data[end - 1] != _NEWLINE)
-                return plain and len(found) == lines
+                return plain and len(found) == _number_of_lines(data, end)
         marks = [mark.end() for mark in _MARKS.finditer(data, 0, end)]
         self._match_each(data, end, base, tally, marks)
         return False
@@ -207,7 +208,7 @@ class Kernel:
                 continue
             start, done = _line_around(data, hit - 1, end)
             text = _text(data, start, done)
-            if not text.isascii() or len(text.splitlines()) > 1:
+            if len(text.splitlines()) > 1:
                 self._broken(text, base + start, tally)
                 continue
             marker = data.find(_MARK, start, done)
@@ -267,6 +268,12 @@ class Kernel:
 def _unbroken(data: bytearray | bytes) -> bool:
     """Return whether newlines alone break lines."""
     return data.isascii() and not any(mark in data for mark in b"\r\x0b\x0c\x1c\x1d\x1e")
+
+
+def _number_of_lines(data: bytearray | bytes, end: int) -> int:
+    # Taking newlines out is twice as quick as counting them.
+    newlines = end - len(data[:end].replace(b"\n", b""))
+    return newlines + (data[end - 1] != _NEWLINE)
 
 
 def _line_around(data: bytearray | bytes, at: int, end: int) -> tuple[int, int]:

@@ -1,22 +1,24 @@
 """What a scan looks for, and what it keeps of what it finds."""
 
 from datetime import datetime
+from typing import NamedTuple
 
-import msgspec
+from demur.codes.registry import Registry
 
 __all__ = ["FORMATS", "Options"]
 
 FORMATS = ("auto", "text", "json")
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class Options(NamedTuple):
     """How logs are read. Plain values alone, so that it travels to other processes.
 
-    `fields` are paths of the message in JSON lines, the first that holds a text counts;
-    without any the usual names are tried. `timed` keeps the hour of each refusal, which
-    costs time on logs full of them; a bound (`since`, `until`) needs it and implies it.
-    `now` completes times that were written without a year. `engine` forces one way to
-    search; all give the same counts.
+    `registry` is for whoever has one at hand, in this process; else the default one counts,
+    with the files of `registries`. `fields` are paths of the message in JSON lines, the
+    first that holds a text counts; without any the usual names are tried. `timed` keeps
+    the hour of each refusal, which costs time on logs full of them; a bound (`since`,
+    `until`) needs it and implies it. `now` completes times that were written without a
+    year. `engine` forces one way to search; all give the same counts.
     """
 
     registries: tuple[str, ...] = ()
@@ -28,6 +30,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime | None = None
     samples: int = 0
     engine: str | None = None
+    registry: Registry | None = None
 
     @property
     def dated(self) -> bool:

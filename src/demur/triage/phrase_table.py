@@ -6,7 +6,7 @@ __all__ = ["PhraseTable"]
 
 
 class PhraseTable:
-    """The phrases behind each fragment, the winning ones first. For lines of ASCII alone."""
+    """The phrases behind each fragment, the winning ones first."""
 
     def __init__(self, phrases: Mapping[str, str], groups: Iterable[Iterable[str]]) -> None:
         ordered = sorted(phrases.items(), key=lambda item: (-len(item[0]), item[1], item[0]))
@@ -21,7 +21,7 @@ class PhraseTable:
         `literals` are the fragments in it, by number; one that is no number of a fragment
         may be any.
         """
-        folded = line.lower()
+        folded = line.casefold()
         for number, phrase in self._candidates(literals):
             if phrase in folded:
                 return self._codes[number]

@@ -1,27 +1,28 @@
 """Triage on this machine: pieces of work spread over processes, merged as they come back."""
 
-import io
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from itertools import islice
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any
 
 from demur.errors import DemurError
 from demur.triage.counts import Counts, Unread, merge
+from demur.triage.forks import Done, run_in_forks
 from demur.triage.inputs import STDIN, Piece, Plan, plan
 from demur.triage.options import Options
-from demur.triage.scan import scan_range, scan_stream, warm
+from demur.triage.pieces import Progress, scan_piece
+from demur.triage.scan import warm
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 __all__ = ["default_jobs", "triage"]
 
-Progress = Callable[[int], None]
 # Below this, starting a process takes longer than the work.
 _SMALL = 48 << 20
 _AHEAD = 4
@@ -57,7 +58,7 @@ def triage(
     for part in _in_processes(elsewhere, options, jobs, progress):
         total = merge([total, part], samples=options.samples)
     for piece in here:
-        part = _scan(piece, options, progress, stdin)
+        part = scan_piece(piece, options, progress, stdin)
         total = merge([total, part], samples=options.samples)
     return total
 
@@ -67,71 +68,47 @@ def _in_processes(
 ) -> Iterator[Counts]:
     if not pieces:
         return
-    waiting = iter(pieces)
+    # A fork is quick, but of a program with threads it may hang.
+    forks = hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1
+    for done in (_forked if forks else _spawned)(pieces, options, jobs):
+        piece = pieces[done.position]
+        if progress is not None:
+            progress(piece.size)
+        if done.killed:
+            yield Counts(unread=(Unread(piece.path, "the process that read it was killed"),))
+        else:
+            yield done.result
+
+
+def _forked(pieces: list[Piece], options: Options, jobs: int) -> Iterator[Done]:
+    plain = next((piece.path for piece in pieces if piece.high is not None), None)
+    if plain is not None:
+        # So that the forks share it. What cannot be read is told by who reads it.
+        with suppress(OSError, ValueError, DemurError):
+            warm(options, plain)
+    return run_in_forks(partial(scan_piece, options=options), pieces, jobs)
+
+
+def _spawned(pieces: list[Piece], options: Options, jobs: int) -> Iterator[Done]:
     # Slow to import, and small logs need no processes.
     futures: Any = import_module("concurrent.futures")
-    with futures.ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=_context(options)) as pool:
-        running: dict[Future[Counts], Piece] = {}
+    context = import_module("multiprocessing").get_context("spawn")
+    waiting = iter(enumerate(pieces))
+    with futures.ProcessPoolExecutor(min(jobs, len(pieces)), mp_context=context) as pool:
+        running: dict[Future[Counts], int] = {}
         while True:
-            for piece in islice(waiting, jobs * _AHEAD - len(running)):
-                running[pool.submit(_scan, piece, options)] = piece
+            for index, piece in islice(waiting, jobs * _AHEAD - len(running)):
+                running[pool.submit(scan_piece, piece, options)] = index
             if not running:
                 return
             done, _ = futures.wait(running, return_when=futures.FIRST_COMPLETED)
             for future in done:
-                piece = running.pop(future)
-                if progress is not None:
-                    progress(piece.size)
-                yield _result(future, piece)
+                yield _result(future, running.pop(future))
 
 
-def _result(future: "Future[Counts]", piece: Piece) -> Counts:
+def _result(future: "Future[Counts]", index: int) -> Done:
     try:
-        return future.result()
+        return Done(index, future.result())
     # Its pool is broken then; a name of its own needs another import.
     except RuntimeError:
-        return Counts(unread=(Unread(piece.path, "the process that read it was killed"),))
-
-
-def _context(options: Options) -> Any:
-    # A fork is quick, but of a program with threads it may hang.
-    forks = hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1
-    if forks:
-        warm(options)
-    return import_module("multiprocessing").get_context("fork" if forks else "spawn")
-
-
-def _scan(
-    piece: Piece,
-    options: Options,
-    progress: Progress | None = None,
-    stdin: IO[bytes] | None = None,
-) -> Counts:
-    try:
-        if piece.high is not None:
-            return scan_range(piece.path, piece.low, piece.high, options, progress=progress)
-        if piece.path == STDIN:
-            source = sys.stdin.buffer if stdin is None else stdin
-            return scan_stream(cast("io.RawIOBase", source), STDIN, options, progress=progress)
-        with Path(piece.path).open("rb", buffering=0) as file:
-            watched = file if progress is None else _Watched(file, progress)
-            return scan_stream(cast("io.RawIOBase", watched), piece.path, options)
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-    except DemurError as error:
-        reason = error.problem
-    return Counts(unread=(Unread(piece.path, reason),))
-
-
-class _Watched:
-    """Tells how much of a compressed file was read, which is what its size is about."""
-
-    def __init__(self, file: io.FileIO, progress: Progress) -> None:
-        self._file = file
-        self._progress = progress
-
-    def readinto(self, buffer: memoryview, /) -> int:
-        """Fill the buffer."""
-        got = self._file.readinto(buffer) or 0
-        self._progress(got)
-        return got
+        return Done(index, killed=True)

@@ -1,12 +1,11 @@
 """The two pure functions of triage, and what they share: a range of a file, or a batch."""
 
 import io
+import json
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from demur.triage.blocks import Block, Readable, range_blocks, stream_blocks
 from demur.triage.compressed import DAMAGED, compression_of, decompressed
@@ -29,12 +28,13 @@ def scan_range(
     high: int,
     options: Options,
     *,
+    name: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Counts:
     """Return the counts of the lines that start in bytes `[low, high)` of a plain file.
 
     Ranges that together cover a file together give its counts. The file counts as read
-    by the range that begins it.
+    by the range that begins it, and is called by its path unless a name is given.
 
     Raises:
         OSError: The file cannot be read.
@@ -42,8 +42,8 @@ def scan_range(
     with Path(path).open("rb", buffering=0) as file:
         options = _resolved(options, lambda: _filled_head(file))
         blocks = range_blocks(file, low, high)
-        counts = count_blocks(blocks, options, str(path), progress)
-    return msgspec.structs.replace(counts, files=int(low == 0))
+        counts = count_blocks(blocks, options, str(path) if name is None else name, progress)
+    return counts._replace(files=int(low == 0))
 
 
 def scan_stream(
@@ -68,7 +68,7 @@ def scan_stream(
     options = _resolved(options, peeked.peek)
     counts = count_blocks(stream_blocks(peeked), options, name, progress)
     unread = () if guarded.reason is None else (Unread(name, guarded.reason),)
-    return msgspec.structs.replace(counts, files=1, unread=unread)
+    return counts._replace(files=1, unread=unread)
 
 
 def scan_lines(data: bytes | bytearray, options: Options, *, name: str = "") -> Counts:
@@ -110,13 +110,17 @@ def _resolved(options: Options, head: Callable[[], bytes]) -> Options:
     if options.format != "auto":
         return options
     form = "json" if looks_structured(head()) else "text"
-    return msgspec.structs.replace(options, format=form)
+    return options._replace(format=form)
 
 
-def warm(options: Options) -> None:
-    """Make now what scanning in this thread will need."""
-    for form in ("text", "json") if options.format == "auto" else (options.format,):
-        _kernel(msgspec.structs.replace(options, format=form)).warm()
+def warm(options: Options, path: str | Path) -> None:
+    """Make now what scanning a plain file in this thread will need.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with Path(path).open("rb", buffering=0) as file:
+        _kernel(_resolved(options, lambda: _filled_head(file))).warm()
 
 
 def looks_structured(head: bytes) -> bool:
@@ -132,8 +136,8 @@ def _is_object(line: bytes, *, whole: bool) -> bool:
     if not line.lstrip().startswith(b"{"):
         return False
     try:
-        msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        json.loads(line)
+    except (ValueError, RecursionError):
         return not whole and b'"' in line
     return True
 

@@ -1,18 +1,19 @@
 """JSON lines: what the guard said in an event, apart from what others said.
 
 Only two things count: demur's own envelope or record, and the message. Text in any other
-field is somebody's prompt or answer. Of the message only the first line counts, and only
-up to a word that announces foreign text (`prompt: …`): a refusal line never breaks, so
-what stands behind was quoted. Quoted refusals are told apart, not lost.
+field is somebody's prompt or answer, and so is the message where the event says that a user
+wrote it. Of the message only the first line counts, and only up to a word that announces
+foreign text (`prompt: …`): a refusal line never breaks, so what stands behind was quoted.
+Quoted refusals are told apart, not lost.
 """
 
 import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
-
-import msgspec
 
 from demur.codes.vocabulary import Surface, Verdict
 from demur.triage.counts import QUOTED, UNKNOWN
@@ -36,12 +37,26 @@ _OWN_PLACES = ("refusal", "decision", "record")
 _EVENT_TYPE = "demur.refusal."
 _BREAK = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _SPEAKS = "said|says|wrote|asked|sent|message|input|text|prompt|query|content|request"
+_PEOPLE = "user|human|customer|client|visitor"
+_WRITER_NAMES = "role|author|sender|speaker|from"
 _ANNOUNCES = re.compile(
-    rf"(?<![A-Za-z0-9])(?:(?:user|human|customer|client)[ _-]?(?:{_SPEAKS})"
+    rf"(?<![A-Za-z0-9])(?:(?:{_PEOPLE})[ _-]?(?:{_SPEAKS})"
     r"|prompt(?:[ _-]?text)?|question|query|input(?:[ _-]?text)?|utterance)[\"']?\s*[:=]"
-    r"|\A\s*(?:user|human)\s*:|<\|?user\|?>|<\|im_start\|>\s*user|\[INST\]|#{2,}\s*(?:user|human)",
+    # Words that nobody uses of anything but somebody's words need no colon.
+    rf"|(?<![A-Za-z0-9])(?:{_PEOPLE})[ _-](?:said|says|wrote|writes|typed|types)(?![A-Za-z0-9])"
+    rf"|\A\s*\*{{0,2}}(?:{_PEOPLE})\*{{0,2}}\s*[:>]|\[(?:{_PEOPLE})(?:[ _-](?:{_SPEAKS}))?\]"
+    rf"|<\|?(?:{_PEOPLE}|prompt|question|query|untrusted)(?:[ _-][a-z]{{1,20}})?"
+    r"(?:\s[^<>]{0,80})?\|?>"
+    rf"|[\"'](?:{_WRITER_NAMES})\\*[\"']\s*:\s*\\*[\"'](?:{_PEOPLE})\\*[\"']"
+    # The first of many, or a long row of them would be tried from each.
+    rf"|<\|im_start\|>\s*user|\[INST\]|(?<!#)##+\s*(?:{_PEOPLE})",
     re.IGNORECASE,
 )
+_WRITERS = tuple(_WRITER_NAMES.split("|"))
+_WRITER_KINDS = ("role", "type", "kind")
+_FOREIGN = frozenset({*_PEOPLE.split("|"), "end_user", "end-user", "enduser"})
+# A container's log holds a program's, which may hold an event of its own.
+_DEEPEST = 3
 
 
 class Heard(NamedTuple):
@@ -77,6 +92,7 @@ class Event(NamedTuple):
 
 
 def _decoded(line: bytes) -> Any:
+    msgspec = _msgspec()
     try:
         return msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -86,6 +102,12 @@ def _decoded(line: bytes) -> Any:
         return json.loads(line.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError):
         return None
+
+
+@cache
+def _msgspec() -> Any:
+    # Slow to import, and logs of plain text do without.
+    return import_module("msgspec")
 
 
 def heard(event: Event, reader: Reader, options: Options) -> Iterator[Heard]:
@@ -101,15 +123,47 @@ def heard(event: Event, reader: Reader, options: Options) -> Iterator[Heard]:
     message = _message(event, options)
     if message is None:
         return
-    inner = Event.read(message.encode("utf-8", "surrogatepass")) if message[:1] == "{" else None
-    if inner is not None:
-        # A container's log that holds the program's own JSON; no deeper than that.
+    foreign = _is_foreign(event, options)
+    for _ in range(_DEEPEST):
+        inner = _inner(message)
+        if inner is None:
+            break
         message = _message(inner, options) or ""
         moment = _moment(inner, options) or moment
+        foreign = foreign or _is_foreign(inner, options)
         event = inner
     surface = _surface(*(event.at(name) for name in _SURFACE_FIELDS))
     for code, kind in _said(message, reader):
-        yield Heard(code, kind, surface, moment)
+        yield Heard(code, QUOTED if foreign else kind, surface, moment)
+
+
+def _inner(message: str) -> Event | None:
+    """Return the event that a message is, if it is one."""
+    text = message.lstrip()
+    return Event.read(text.encode("utf-8", "surrogatepass")) if text[:1] == "{" else None
+
+
+def _is_foreign(event: Event, options: Options) -> bool:
+    """Return whether an event says that its message is somebody's, and not a program's."""
+    if _names_somebody(event.fields):
+        return True
+    places = map(event.at, _holders(options.fields or MESSAGE_FIELDS))
+    return any(isinstance(place, dict) and _names_somebody(place) for place in places)
+
+
+@cache
+def _holders(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the paths of what holds the fields, where that is not the event itself."""
+    return tuple(dict.fromkeys(path.rpartition(".")[0] for path in paths if "." in path))
+
+
+def _names_somebody(place: dict[str, Any]) -> bool:
+    for name in _WRITERS:
+        if (writer := place.get(name)) is not None:
+            kinds = map(writer.get, _WRITER_KINDS) if isinstance(writer, dict) else (writer,)
+            if any(isinstance(kind, str) and kind.strip().lower() in _FOREIGN for kind in kinds):
+                return True
+    return False
 
 
 def stray(text: str, reader: Reader) -> Iterator[Heard]:
@@ -168,9 +222,12 @@ def _said(message: str, reader: Reader) -> Iterator[tuple[str, str]]:
     message = message.lstrip("\r\n")
     broken = _BREAK.search(message)
     first_line = len(message) if broken is None else broken.start()
-    announced = _ANNOUNCES.search(message)
+    refusals = reader.find(message)
+    # What stands behind the last one announces nothing.
+    last = max((one.end if one.legacy else one.start for one in refusals), default=0)
+    announced = _ANNOUNCES.search(message, 0, last)
     foreign = first_line if announced is None else min(first_line, announced.end())
-    for found in reader.find(message):
+    for found in refusals:
         own = found.start < foreign
         if own and found.legacy and foreign < found.end:
             own = bool(reader.find(message[:foreign]))

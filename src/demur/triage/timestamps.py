@@ -7,6 +7,7 @@ year for the last such day before `now`. What is no time is None, never an error
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
 
 __all__ = ["LONGEST_HEAD", "line_moment", "value_moment"]
 
@@ -21,51 +22,55 @@ _DAY = r"(?P<day>\d\d?)"
 _CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d{1,9})?)?"
 _COMPACT = r"(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)(?:[.,]\d{1,9})?"
 _ZONE = r"(?: ?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d(?!\d))|(?P<hours>[+-]\d\d)(?!\d))?"
-_FORMS = tuple(
-    re.compile(form)
-    for form in (
-        # ISO 8601 and its kin: RFC 5424, log4j, Python, Go, nginx.
-        rf"{_YEAR}(?P<sep>[-/.])(?P<month>\d\d)(?P=sep)(?P<day>\d\d)[T _]{_CLOCK}{_ZONE}",
-        rf"{_YEAR}(?P<month>\d\d)(?P<day>\d\d)T{_COMPACT}{_ZONE}",
-        # Apache and nginx access logs.
-        rf"(?P<day>\d\d)/{_MONTH}/(?P<year>\d{{4}}):{_CLOCK}{_ZONE}",
-        # Mail, and log4j's DATE.
-        rf"(?<!\d){_DAY}[ -]{_MONTH}[ -]{_YEAR},? {_CLOCK}{_ZONE}",
-        # RFC 3164, and ctime with the year at its end.
-        rf"(?<![A-Za-z]){_MONTH} {{1,2}}{_DAY} {_CLOCK}(?: (?P<zone>UTC|GMT))?(?: {_YEAR}(?!\d))?",
-        # klog.
-        rf"^[IWEFD](?P<month>\d\d)(?P<day>\d\d) {_CLOCK}",
-    )
+_FORMS = (
+    # ISO 8601 and its kin: RFC 5424, log4j, Python, Go, nginx.
+    rf"{_YEAR}(?P<sep>[-/.])(?P<month>\d\d)(?P=sep)(?P<day>\d\d)[T _]{_CLOCK}{_ZONE}",
+    rf"{_YEAR}(?P<month>\d\d)(?P<day>\d\d)T{_COMPACT}{_ZONE}",
+    # Apache and nginx access logs.
+    rf"(?P<day>\d\d)/{_MONTH}/(?P<year>\d{{4}}):{_CLOCK}{_ZONE}",
+    # Mail, and log4j's DATE.
+    rf"(?<!\d){_DAY}[ -]{_MONTH}[ -]{_YEAR},? {_CLOCK}{_ZONE}",
+    # RFC 3164, and ctime with the year at its end.
+    rf"(?<![A-Za-z]){_MONTH} {{1,2}}{_DAY} {_CLOCK}(?: (?P<zone>UTC|GMT))?(?: {_YEAR}(?!\d))?",
+    # klog.
+    rf"^[IWEFD](?P<month>\d\d)(?P<day>\d\d) {_CLOCK}",
 )
-_EPOCH = re.compile(
+_EPOCH = (
     r"(?:^[\[(\"']?|\b(?:ts|time|timestamp|t)=[\"']?)"
     r"(?P<epoch>\d{9,10}(?:\.\d{1,9})?|\d{13}|\d{16}|\d{19})(?![\d.:/-])"
 )
-_NUMBER = re.compile(r"\d{9,19}(?:\.\d{1,9})?\Z")
+_NUMBER = r"\d{9,19}(?:\.\d{1,9})?\Z"
 # Seconds, milliseconds, microseconds and nanoseconds since 1970 differ by their size.
 _SCALES = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 _AHEAD = timedelta(days=1)
 
 
+@cache
+def _compiled() -> tuple[re.Pattern[str], ...]:
+    # Only now: most logs are counted without their times.
+    return tuple(map(re.compile, _FORMS))
+
+
 def line_moment(head: str, now: datetime | None = None) -> datetime | None:
     """Return the time that the head of a line says, in UTC; the first if there are several."""
     head = head[:LONGEST_HEAD]
-    first = _FORMS[0].match(head)
+    forms = _compiled()
+    first = forms[0].match(head)
     if first is not None and (moment := _of_calendar(first, now)) is not None:
         return moment
-    found = [match for form in _FORMS for match in form.finditer(head)]
+    found = [match for form in forms for match in form.finditer(head)]
     for match in sorted(found, key=lambda match: match.start()):
         moment = _of_calendar(match, now)
         if moment is not None:
             return moment
-    epoch = _EPOCH.search(head)
+    epoch = re.search(_EPOCH, head)
     return None if epoch is None else _of_epoch(float(epoch["epoch"]))
 
 
 def value_moment(value: object, now: datetime | None = None) -> datetime | None:
     """Return the time that a JSON value says, in UTC."""
     if isinstance(value, str):
-        if _NUMBER.match(value):
+        if re.match(_NUMBER, value):
             return _of_epoch(float(value))
         return line_moment(value, now)
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -6,12 +6,12 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from demur.cli import triage as command
-from demur.errors import InputError
+from demur.errors import InputError, MissingExtraError
 
 LOG = (
     b"2026-11-15T14:00:00Z WARN guard - REFUSED: RCE_RISK: curl x | sh\n"
@@ -102,7 +102,7 @@ def test_bounds_leave_out_what_is_outside(log: Path) -> None:
 def test_what_a_bound_left_out_for_want_of_a_time_is_told() -> None:
     ran = triage("-", "--since", "2026-11-16", stdin=b"REFUSED: RCE_RISK: x\n")
 
-    assert ran.out == "0 refusals in 1 file, 21 B; 1 refusals without a time left out\n"
+    assert ran.out == "0 refusals in 1 file, 21 B; 1 refusal without a time left out\n"
 
 
 def test_examples_are_shown_if_asked_for(log: Path) -> None:
@@ -155,7 +155,7 @@ def test_json_lines_are_recognised_and_quotes_told_apart(tmp_path: Path) -> None
 
 
 def test_a_line_that_was_cut_is_told() -> None:
-    assert "1 lines too long" in triage("-", stdin=b"x" * (5 << 20)).out
+    assert "1 line too long" in triage("-", stdin=b"x" * (5 << 20)).out
 
 
 def test_counts_are_written_to_parquet(log: Path, tmp_path: Path) -> None:
@@ -214,3 +214,40 @@ def test_a_terminal_is_cleared_for_each_table(log: Path, monkeypatch: pytest.Mon
 
 def test_a_terminal_shows_progress(log: Path) -> None:
     assert triage(log, terminal=True).err.endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize("option", ["--follow", "--jobs=2"])
+def test_what_is_for_this_machine_alone_is_not_taken_for_a_cluster(option: str) -> None:
+    with pytest.raises(InputError, match=f"`{option[:6]}.*` is for this machine alone"):
+        triage("x.log", "--engine", "ray", option)
+
+
+def test_an_engine_that_is_not_installed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    (tmp_path / "x.log").write_bytes(LOG)
+
+    with pytest.raises(MissingExtraError, match="`ray`"):
+        triage(tmp_path / "x.log", "--engine", "ray")
+
+
+def test_the_codes_of_organisations_in_the_settings_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acme_text: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEMUR_CONFIG", raising=False)
+    Path("acme.json").write_text(acme_text({"code": "acme.com/LATE"}))
+    Path("app.log").write_text("REFUSED: acme.com/LATE: x\n")
+    assert json.loads(triage("app.log", "--json").out)["unknown"] == 1
+    Path("demur.toml").write_text('registries = ["acme.json"]')
+
+    found = json.loads(triage("app.log", "--json", "--registry", "acme.json").out)
+    assert (found["canonical"], found["unknown"]) == (1, 0)
+    assert triage("app.log", "--fail-over", "acme.com/LATE>0").status == 3
+
+
+@pytest.mark.parametrize("until", ["2026-11-14", "2026-11-15"])
+def test_a_time_that_ends_before_it_begins_is_an_error(log: Path, until: str) -> None:
+    with pytest.raises(InputError, match="nothing is between"):
+        triage(log, "--since", "2026-11-15", "--until", until)

@@ -1,9 +1,10 @@
+import contextlib
 import gzip
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from demur.triage.counts import Counts
-from demur.triage.follow import follow
+from demur.triage.follow import Follower, follow
 from demur.triage.options import Options
 
 LINE = b"REFUSED: RCE_RISK: x\n"
@@ -120,3 +121,101 @@ def test_json_lines_are_followed_as_such(tmp_path: Path) -> None:
     found = followed([str(path)], append(path, line))
 
     assert [key.code for key in found[-1].rows] == ["PII_DETECTED"]
+
+
+def test_a_file_that_is_rotated_in_a_followed_folder_is_counted_once(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(LINE * 2)
+
+    def rotate() -> None:
+        append(path, LINE + LINE[:-1])()
+        for number in (2, 1):
+            with contextlib.suppress(FileNotFoundError):
+                (tmp_path / f"log.{number}").rename(tmp_path / f"log.{number + 1}")
+        path.rename(tmp_path / "log.1")
+        path.write_bytes(LINE)
+
+    found = followed([str(tmp_path)], rotate, rotate, append(path, LINE), lambda: None)
+
+    assert totals(found) == [2, 5, 8, 9]
+    assert found[-1].files == 3
+
+
+def test_who_still_writes_to_a_rotated_file_is_heard(tmp_path: Path) -> None:
+    path, old = tmp_path / "log", tmp_path / "log.1"
+    path.write_bytes(LINE)
+
+    def rotate() -> None:
+        path.rename(old)
+        path.write_bytes(LINE)
+
+    found = followed([str(tmp_path)], rotate, append(old, LINE), append(path, LINE))
+
+    assert totals(found) == [1, 2, 3, 4]
+
+
+def test_a_file_under_two_names_is_counted_once(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(LINE)
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+
+    assert totals(followed([str(tmp_path)])) == [1]
+
+
+def test_a_file_whose_folder_is_gone_is_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    path = folder / "log"
+    path.write_bytes(LINE)
+
+    def replace() -> None:
+        folder.rename(tmp_path / "old")
+        folder.write_bytes(b"no folder")
+        append(tmp_path / "old" / "log", LINE)()
+
+    found = followed([str(path)], replace, lambda: None)
+
+    assert totals(found) == [1, 2]
+    assert [unread.reason for unread in found[-1].unread] == ["not a directory"]
+
+
+def test_files_that_are_over_are_let_go(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(LINE)
+    follower = Follower((str(path),), Options(), from_start=True)
+    before = len(list(Path("/dev/fd").iterdir()))
+    for _ in range(5):
+        follower.look()
+        path.unlink()
+        follower.look()
+        path.write_bytes(LINE)
+    total = follower.look().total()
+    for _ in range(2):
+        follower.look()
+    after = len(list(Path("/dev/fd").iterdir()))
+    follower.close()
+
+    assert total == 1
+    assert after <= before + 1
+
+
+def test_a_file_that_is_missed_once_is_not_begun_anew(tmp_path: Path) -> None:
+    path, away = tmp_path / "log", tmp_path / "away"
+    path.write_bytes(LINE)
+
+    def rotate() -> None:
+        path.rename(away)
+        path.write_bytes(LINE)
+
+    found = followed([str(tmp_path / "log*")], rotate, lambda: away.rename(tmp_path / "log.1"))
+
+    assert totals(found) == [1, 2]
+
+
+def test_a_form_that_is_named_is_not_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b'{"prompt": "REFUSED: RCE_RISK: x"}\n')
+    follower = Follower((str(path),), Options(format="text"), from_start=True)
+    total = follower.look().total()
+    follower.close()
+
+    assert total == 1

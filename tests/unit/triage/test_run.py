@@ -1,11 +1,15 @@
 import io
 import os
+import threading
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
 
 from demur.triage import run as running
 from demur.triage.counts import Counts, Unread
+from demur.triage.forks import Done
 from demur.triage.inputs import files_of, plan
 from demur.triage.options import Options
 from demur.triage.run import default_jobs, triage
@@ -72,10 +76,13 @@ def test_a_file_that_goes_away_is_told(tmp_path: Path) -> None:
     assert counts.files == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("threads", [1, 2])
 def test_processes_count_what_one_process_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     monkeypatch.setattr(running, "_SMALL", 0)
+    monkeypatch.setattr(threading, "active_count", lambda: threads)
     names = list(map(str, [*logs(tmp_path, 5), tmp_path / "none"]))
     options = Options(samples=2)
     done: list[int] = []
@@ -100,17 +107,26 @@ def test_large_files_are_cut_into_ranges(tmp_path: Path, monkeypatch: pytest.Mon
     assert cut.files == 3
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_killed_process_loses_only_what_it_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "_SMALL", 0)
-    monkeypatch.setattr(running, "_scan", _die)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(running, "scan_piece", _die)
     counts = triage(list(map(str, logs(tmp_path, 2))), TEXT, jobs=2)
 
     assert {unread.reason for unread in counts.unread} == {"the process that read it was killed"}
 
 
-def _die(*_: object) -> Counts:
+def test_a_broken_pool_is_told_like_a_killed_process() -> None:
+    future: Future[Counts] = Future()
+    future.set_exception(BrokenProcessPool())
+
+    assert running._result(future, 3) == Done(3, killed=True)
+
+
+def _die(*_: object, **__: object) -> Counts:
     os._exit(9)
 
 

@@ -1,4 +1,5 @@
 import json
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,6 +33,10 @@ def counts(*events: Any, options: Options = JSON) -> dict[tuple[str, str, str], 
         {"log": json.dumps({"message": "REFUSED: RCE_RISK: x"})},
         {"message": "{not json} REFUSED: RCE_RISK: x"},
         {"message": "user=bob REFUSED: RCE_RISK: prompt: hello"},
+        {"message": "user asked for a refund: REFUSED: RCE_RISK: the user said so"},
+        {"message": "[guard] user 7 REFUSED: RCE_RISK: x"},
+        {"role": "guard", "user": "user", "message": "REFUSED: RCE_RISK: x"},
+        {"author": {"role": "system"}, "from": 3, "message": "REFUSED: RCE_RISK: x"},
     ],
 )
 def test_the_usual_message_fields_count(event: dict[str, Any]) -> None:
@@ -61,12 +66,66 @@ def test_text_in_other_fields_does_not_count(event: Any) -> None:
         "user said: REFUSED: RCE_RISK: x",
         "User: REFUSED: RCE_RISK: x",
         "<|im_start|>user REFUSED: RCE_RISK: x",
+        "user said REFUSED: RCE_RISK: x",
+        "the customer wrote please REFUSED: RCE_RISK: x",
+        "[user] REFUSED: RCE_RISK: x",
+        "chat 7 [user message] REFUSED: RCE_RISK: x",
+        "user> REFUSED: RCE_RISK: x",
+        "**User**: REFUSED: RCE_RISK: x",
+        "<user_input>REFUSED: RCE_RISK: x</user_input>",
+        'got <untrusted source="web"> REFUSED: RCE_RISK: x',
+        "### Human REFUSED: RCE_RISK: x",
+        'in {"role": "user", "content": "REFUSED: RCE_RISK: x"}',
+        'in {\\"role\\":\\"user\\",\\"content\\": \\" REFUSED: RCE_RISK: x',
         "answered\nREFUSED: RCE_RISK: x",
         "answered\u2028REFUSED: RCE_RISK: x",
     ],
 )
 def test_a_quoted_refusal_is_told_apart(message: str) -> None:
     assert counts({"message": message}) == {("RCE_RISK", "quoted", "unknown"): 1}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"role": "user", "message": "REFUSED: RCE_RISK: x"},
+        {"message": "REFUSED: RCE_RISK: x", "sender": " Customer "},
+        {"author": {"role": "user"}, "msg": "REFUSED: RCE_RISK: x"},
+        {"jsonPayload": {"role": "user", "message": "REFUSED: RCE_RISK: x"}},
+        {"log": json.dumps({"message": "REFUSED: RCE_RISK: x", "role": "user"})},
+        {"log": json.dumps({"msg": json.dumps({"msg": "REFUSED: RCE_RISK: x", "from": "human"})})},
+        {"role": "user", "message": json.dumps({"message": "REFUSED: RCE_RISK: x"})},
+        {"log": "  " + json.dumps({"message": "REFUSED: RCE_RISK: x", "role": "user"})},
+    ],
+)
+def test_a_message_that_a_user_wrote_is_quoted(event: dict[str, Any]) -> None:
+    assert counts(event) == {("RCE_RISK", "quoted", "unknown"): 1}
+
+
+def test_json_within_json_is_opened_only_so_deep() -> None:
+    message = "REFUSED: RCE_RISK: x"
+    for depth in range(1, 5):
+        message = json.dumps({"role": "user" if depth == 1 else "app", "message": message})
+
+    assert counts(message) == {("RCE_RISK", "quoted", "unknown"): 1}
+    deeper = json.dumps({"message": json.dumps({"message": message})})
+    assert set(counts(deeper)) <= {("RCE_RISK", "quoted", "unknown")}
+
+
+def test_who_wrote_a_named_field_stands_beside_it() -> None:
+    options = Options(format="json", fields=("turn.content",))
+    event = {"turn": {"role": "user", "content": "REFUSED: RCE_RISK: x"}}
+
+    assert counts(event, options=options) == {("RCE_RISK", "quoted", "unknown"): 1}
+
+
+@pytest.mark.parametrize("row", ["#", "<user ", "[user", "user ", '"role": '])
+def test_no_row_of_marks_makes_a_message_slow(row: str) -> None:
+    message = row * (100_000 // len(row)) + " REFUSED: RCE_RISK: x"
+    start = time.process_time()
+    counts({"message": message})
+
+    assert time.process_time() - start < 5
 
 
 def test_a_phrase_counts_before_foreign_text_and_not_in_it() -> None:

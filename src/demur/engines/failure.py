@@ -1,0 +1,41 @@
+"""What is told when an engine cannot be had, or could not finish."""
+
+from importlib import import_module
+from typing import Any
+
+from demur.errors import DemurError, MissingExtraError
+
+__all__ = ["EngineError", "failed", "needed"]
+
+_LONGEST = 300
+_INSTALL = {
+    "pyarrow": "pip install 'demur[arrow]'",
+    "pyspark": "pip install 'pyspark[sql]'",
+    "ray": "pip install ray",
+}
+
+
+class EngineError(DemurError):
+    """Work that an engine took and could not finish."""
+
+
+def needed(package: str) -> Any:
+    """Return the package of an engine.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        return import_module(package)
+    except ImportError as error:
+        help_text = _INSTALL.get(package.partition(".")[0])
+        raise MissingExtraError(f"this needs the `{package}` package", help=help_text) from error
+
+
+def failed(engine: str, error: Exception) -> EngineError:
+    """Return what is told when an engine gave up."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Engines print whole stacks; the last line of the worker's own says what went wrong.
+    told = next((line for line in reversed(lines) if "Error: " in line), (lines or ["?"])[0])
+    help_text = "demur must be installed on every worker, with the same version of Python"
+    return EngineError(f"{engine} could not finish: {told[:_LONGEST]}", help=help_text)

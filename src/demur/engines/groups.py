@@ -1,0 +1,16 @@
+"""Cut a list of pieces into tasks for an engine."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+__all__ = ["MOST_TASKS", "groups"]
+
+Item = TypeVar("Item")
+# Enough to keep a large cluster busy, few enough for one machine to gather what they return.
+MOST_TASKS = 2_000
+
+
+def groups(items: Sequence[Item], most: int = MOST_TASKS) -> list[tuple[Item, ...]]:
+    """Return the items in at most so many groups, neighbours in different ones."""
+    number = min(len(items), most)
+    return [tuple(items[start::number]) for start in range(number)]

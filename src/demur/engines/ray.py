@@ -1,0 +1,56 @@
+"""Run a function over many pieces as tasks of Ray."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from demur.engines.failure import failed, needed
+
+__all__ = ["run_on_ray"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_AHEAD = 4
+
+
+def run_on_ray(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """Yield what the function returns for each item, in the order in which they end.
+
+    It runs on the cluster this process is connected to, else on the one that `RAY_ADDRESS`
+    names, else on this machine alone; what was started here is ended here. The function
+    travels by its name, so it must be one of a module.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        EngineError: A task failed, even when it was tried again.
+    """
+    ray = needed("ray")
+    if not items:
+        return
+    started = not ray.is_initialized()
+    if started:
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+    try:
+        yield from _tasks(ray, function, items)
+    except ray.exceptions.RayError as error:
+        raise failed("Ray", error) from error
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _tasks(ray: Any, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    def call(item: Item) -> Result:
+        return function(item)
+
+    task = ray.remote(call)
+    most = _AHEAD * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    waiting, running = iter(items), []
+    while True:
+        for item in waiting:
+            running.append(task.remote(item))
+            if len(running) >= most:
+                break
+        if not running:
+            return
+        done, running = ray.wait(running)
+        yield from ray.get(done)

@@ -1,0 +1,91 @@
+"""Run a function on Spark: over pieces of work, or over the rows of a data frame."""
+
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from demur.engines.failure import failed, needed
+
+__all__ = ["over_frame", "run_on_spark"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_SCHEMA = "result binary"
+
+
+def run_on_spark(
+    function: Callable[[Item], Result], items: Sequence[Item], *, session: Any = None
+) -> Iterator[Result]:
+    """Yield what the function returns for each item, a task each, when all have ended.
+
+    Without a session it is the active one, or else one that is started as `spark-submit` or
+    the environment say (on this machine, if they say nothing) and stopped again. The function
+    travels by its name, so it must be one of a module.
+
+    Raises:
+        MissingExtraError: Spark is not installed.
+        EngineError: The job failed.
+    """
+    needed("pyspark")
+    if not items:
+        return
+    with _session(session) as spark, _telling():
+        tasks = spark.sparkContext.parallelize(list(items), len(items))
+        results = tasks.map(function).collect()
+    yield from results
+
+
+def over_frame(
+    function: Callable[[Iterator[Any]], Iterable[Result]], frame: Any
+) -> Iterator[Result]:
+    """Yield what the function makes of each partition, which it is given as Arrow batches.
+
+    The frame may also be one of a remote session (Spark Connect).
+
+    Raises:
+        EngineError: The job failed.
+    """
+    with _telling():
+        rows = frame.mapInArrow(partial(_packed, function), _SCHEMA).collect()
+    for row in rows:
+        yield pickle.loads(bytes(row[0]))  # noqa: S301 - written by our own workers
+
+
+def _packed(
+    function: Callable[[Iterator[Any]], Iterable[Result]], batches: Iterator[Any]
+) -> Iterator[Any]:
+    pa = needed("pyarrow")
+    for result in function(batches):
+        yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Tell in our words when a job fails, on either side of the bridge to Java."""
+    known = (needed("pyspark.errors").PySparkException, needed("py4j.protocol").Py4JError)
+    try:
+        yield
+    except known as error:
+        raise failed("Spark", error) from error
+
+
+@contextmanager
+def _session(given: Any) -> Iterator[Any]:
+    sql = needed("pyspark.sql")
+    active = given or sql.SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    session = sql.SparkSession.builder.appName("demur").getOrCreate()
+    try:
+        context = session.sparkContext
+        context.setLogLevel("ERROR")
+        if context.master.startswith("local"):
+            # Else it takes the first Python on the path, which may not be the one with demur.
+            context.pythonExec = sys.executable
+        yield session
+    finally:
+        session.stop()

@@ -1,0 +1,122 @@
+"""Triage on a cluster: the same two functions, run by Spark or Ray, and the same counts."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import IO, Any
+
+from demur.codes.default import ENVIRONMENT_VARIABLE
+from demur.engines.groups import groups
+from demur.engines.ray import run_on_ray
+from demur.engines.spark import over_frame, run_on_spark
+from demur.errors import InputError
+from demur.triage.arrow import scan_batch
+from demur.triage.counts import Counts, merge
+from demur.triage.inputs import STDIN, Piece, Plan, plan
+from demur.triage.options import Options
+from demur.triage.pieces import scan_piece
+from demur.triage.scan import looks_structured
+
+__all__ = ["CLUSTERS", "triage_dataframe", "triage_on_cluster"]
+
+Work = Callable[[tuple[Piece, ...]], Counts]
+CLUSTERS: dict[str, Callable[[Work, Sequence[tuple[Piece, ...]]], Iterator[Counts]]] = {
+    "spark": run_on_spark,
+    "ray": run_on_ray,
+}
+_HEAD_LINES = 10
+
+
+def triage_on_cluster(
+    names: Iterable[str] | Plan,
+    options: Options,
+    *,
+    engine: str,
+    stdin: IO[bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Counts:
+    """Return the counts of all that `names` stand for, read by the workers of an engine.
+
+    They must see the files under the same paths, and registries too. Standard input is
+    read here.
+
+    Raises:
+        InputError: There is no such engine.
+        MissingExtraError: The engine is not installed.
+        EngineError: It could not finish.
+    """
+    run = CLUSTERS.get(engine)
+    if run is None:
+        raise InputError(f"there is no engine `{engine}`", help=", ".join(CLUSTERS))
+    work = names if isinstance(names, Plan) else plan(names)
+    afar = [piece for piece in work.pieces if piece.path != STDIN]
+    folder = os.getcwd()  # noqa: PTH109 - only to be sent
+    task = partial(_scan_group, _afar(options, environment), folder)
+    total = Counts(unread=work.unread)
+    for part in run(task, groups(afar)):
+        total = merge([total, part], samples=options.samples)
+    for piece in work.pieces:
+        if piece.path == STDIN:
+            part = scan_piece(piece, options, stdin=stdin)
+            total = merge([total, part], samples=options.samples)
+    return total
+
+
+def _scan_group(options: Options, folder: str, pieces: tuple[Piece, ...]) -> Counts:
+    parts = (scan_piece(piece, options, folder=folder) for piece in pieces)
+    return merge(parts, samples=options.samples)
+
+
+def triage_dataframe(
+    frame: Any,
+    column: str,
+    options: Options,
+    *,
+    name: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> Counts:
+    """Return the counts of a Spark data frame that has a line in each row of a column.
+
+    Whether the lines are JSON is told by the first ones. Offsets of examples are those in
+    their batch, for rows have no others.
+
+    Raises:
+        InputError: There is no such column, or it holds neither text nor bytes.
+        EngineError: The job failed.
+    """
+    if dict(frame.dtypes).get(column) not in {"string", "binary"}:
+        names = ", ".join(frame.columns)
+        raise InputError(
+            f"the data frame has no text or binary column `{column}`", help=f"its columns: {names}"
+        )
+    lines = frame.select(column)
+    form = options.format
+    if form == "auto":
+        form = "json" if looks_structured(_head(lines)) else "text"
+    known = _afar(options, environment)._replace(format=form)
+    parts = over_frame(partial(_scan_batches, known, column, name), lines)
+    return merge(parts, samples=options.samples)
+
+
+def _head(lines: Any) -> bytes:
+    values = (row[0] for row in lines.head(_HEAD_LINES))
+    texts = (each.encode() if isinstance(each, str) else bytes(each or b"") for each in values)
+    return b"\n".join([*texts, b""])
+
+
+def _scan_batches(
+    options: Options, column: str, name: str, batches: Iterator[Any]
+) -> Iterator[Counts]:
+    total = Counts()
+    for batch in batches:
+        part = scan_batch(batch, options, column=column, name=name)
+        total = merge([total, part], samples=options.samples)
+    yield total
+
+
+def _afar(options: Options, environment: Mapping[str, str] | None) -> Options:
+    """Return the options as a worker needs them, whose folder and environment are others."""
+    variables = os.environ if environment is None else environment
+    named = variables.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep)
+    paths = (*options.registries, *filter(None, named))
+    return options._replace(registries=tuple(map(os.path.abspath, paths)))
