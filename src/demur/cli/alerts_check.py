@@ -51,11 +51,14 @@ def run(args: argparse.Namespace) -> int:
     clock = system_clock()
     now = clock if args.at is None else moment(args.at, clock)
     tell = teller(args, now)
-    with open_source(args, now) as opened:
+    with open_source(args, now, clock) as opened:
         registry = default_registry(*args.registry, *opened.registries)
         rules, skipped = _usable(chosen_rules(args, *opened.registries).rules, args)
         alerts = evaluate(rules, opened.source, now, registry)
-    _print(args, alerts, skipped, now)
+    note = opened.note
+    if skipped:
+        note = f"a log cannot answer {', '.join(rule.id for rule in skipped)}"
+    _print(args, alerts, skipped, now, note)
     sys.stdout.flush()
     if tell is not None:
         tell(alerts)
@@ -91,7 +94,11 @@ def _needs_decisions(rule: AlertRule) -> bool:
 
 
 def _print(
-    args: argparse.Namespace, alerts: Sequence[Alert], skipped: Sequence[AlertRule], now: datetime
+    args: argparse.Namespace,
+    alerts: Sequence[Alert],
+    skipped: Sequence[AlertRule],
+    now: datetime,
+    note: str,
 ) -> None:
     if args.json:
         document = {
@@ -110,5 +117,6 @@ def _print(
             print(f"  {paint('help:', 'cyan')} {one_line(alert.rule.runbook)}")
     counts = Counter(alert.state for alert in alerts)
     said = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
-    left = f"; a log cannot answer {', '.join(rule.id for rule in skipped)}" if skipped else ""
-    print(paint(f"{said or 'no rules'} at {timestamp(now)}{left}", "dim"))
+    print(
+        paint("; ".join(filter(None, (f"{said or 'no rules'} at {timestamp(now)}", note))), "dim")
+    )

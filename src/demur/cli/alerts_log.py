@@ -71,6 +71,7 @@ def log_source(names: Sequence[str], registries: tuple[str, ...], now: datetime)
 def _problems(found: LogCounts) -> Iterator[str]:
     """Yield why there may be more refusals than were counted."""
     if found.undated:
-        yield f"{found.undated} refusals in the log have no time"
+        one = found.undated == 1
+        yield f"{found.undated} refusal{' in the log has' if one else 's in the log have'} no time"
     for unread in found.unread:
         yield f"{unread.file} could not be read to its end: {unread.reason}"

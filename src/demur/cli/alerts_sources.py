@@ -1,4 +1,8 @@
-"""What `demur alerts check` counts: a store with its spool, or logs."""
+"""What `demur alerts check` counts: a store with its spool, or logs.
+
+Decisions of the sample day are made up. They count only where their tenant is named, so that
+nobody is woken by them.
+"""
 
 import argparse
 import sys
@@ -6,11 +10,13 @@ from datetime import datetime
 from typing import Self
 
 from demur.cli.alerts_log import log_source
+from demur.cli.configured import configured_registries
 from demur.cli.workspace import existing_store, settings
 from demur.errors import one_line
 from demur.gate.config import Config, configured_spool
 from demur.observe.alerts.counts import Source
 from demur.observe.alerts.sources import LostSource, RecordSource, SourceSum, StoreSource
+from demur.service.sample.day import SAMPLE_TENANT
 from demur.store.backend import StorageError
 from demur.store.spool import Spool
 from demur.store.store import Store
@@ -19,11 +25,21 @@ __all__ = ["Opened", "open_source"]
 
 
 class Opened:
-    """A source of counts that is open until its block ends, and the registries it speaks in."""
+    """A source of counts that is open until its block ends, and the registries it speaks in.
 
-    def __init__(self, source: Source, registries: tuple[str, ...], store: Store | None) -> None:
+    `note` says what it leaves out.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        registries: tuple[str, ...],
+        store: Store | None = None,
+        note: str = "",
+    ) -> None:
         self.source = source
         self.registries = registries
+        self.note = note
         self._store = store
 
     def __enter__(self) -> Self:
@@ -34,25 +50,40 @@ class Opened:
             self._store.close()
 
 
-def open_source(args: argparse.Namespace, now: datetime) -> Opened:
-    """Return what the command counts.
+def open_source(args: argparse.Namespace, now: datetime, clock: datetime) -> Opened:
+    """Return what the command counts, as of `now`, which need not be what the clock says.
 
     Raises:
         InputError: There is no such log, store or settings.
     """
     if args.log:
-        return Opened(log_source(args.log, tuple(args.registry), now), (), None)
-    config = settings(args) if args.store is None else Config(store=args.store)
+        registries = configured_registries()
+        return Opened(log_source(args.log, (*args.registry, *registries), now), registries)
+    if args.store is None:
+        config = settings(args)
+    else:
+        config = Config(store=args.store, registries=configured_registries())
     store: Store | None = None
     stored: Source
+    note = ""
     try:
         store = existing_store(config)
-        stored = StoreSource(store, now, tenant=args.tenant)
+        stored, note = _stored(store, clock, args.tenant)
     except StorageError as error:
         stored = LostSource(f"the store cannot be opened: {error.problem}")
     spool = configured_spool(config)
     sources = [stored] if spool is None else [stored, _spooled(spool, args.tenant)]
-    return Opened(SourceSum(sources), config.registries, store)
+    return Opened(SourceSum(sources), config.registries, store, note)
+
+
+def _stored(store: Store, clock: datetime, tenant: str | None) -> tuple[Source, str]:
+    """Return the decisions in a store, and a note if some of them are left out."""
+    tenants = [] if tenant is not None else [head.tenant for head in store.heads()]
+    if SAMPLE_TENANT not in tenants:
+        return StoreSource(store, clock, tenant=tenant), ""
+    real = [name for name in tenants if name != SAMPLE_TENANT]
+    note = f"made-up decisions are left out (--tenant {SAMPLE_TENANT} counts them)"
+    return SourceSum([StoreSource(store, clock, tenant=name) for name in real]), note
 
 
 def _spooled(spool: Spool, tenant: str | None) -> Source:
@@ -62,6 +93,13 @@ def _spooled(spool: Spool, tenant: str | None) -> Source:
     except StorageError as error:
         return LostSource(error.problem)
     if spooled.unreadable:
-        note = f"{len(spooled.unreadable)} lines cannot be read and are not counted"
+        number = len(spooled.unreadable)
+        lines = (
+            "1 line cannot be read and is"
+            if number == 1
+            else f"{number} lines cannot be read and are"
+        )
+        note = f"{lines} not counted"
         print(f"warning: {one_line(str(spool.path))}: {note}", file=sys.stderr)
-    return RecordSource(spooled.records, tenant=tenant)
+    real = [one for one in spooled.records if tenant is not None or one.tenant != SAMPLE_TENANT]
+    return RecordSource(real, tenant=tenant)

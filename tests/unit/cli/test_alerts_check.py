@@ -4,8 +4,10 @@ from pathlib import Path
 import pytest
 from commandline import Ran, demur
 from desk import RISKY, SMALL, decided
+from store_records import make_record
 
 from demur.cli.main import main
+from demur.store.opening import open_store
 
 RULES = """
 schema_version: alert_rules.v1
@@ -87,3 +89,14 @@ def test_the_help_says_how_it_exits(capsys: pytest.CaptureFixture[str]) -> None:
         main(["alerts", "check", "--help"])
 
     assert "3 firing; 6 unjudged" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_check_as_of_then_knows_nothing_of_what_came_later(rules: str) -> None:
+    with open_store("demur.db") as store:
+        for number in range(3):
+            created = f"2027-01-01T10:39:0{number}.000Z"
+            codes = ("CHARGEBACK_RISK_BLOCK",)
+            store.put(make_record(number, reason_codes=codes, created_at=created))
+
+    assert check("--rules", rules, "--at", "2027-01-01T10:30Z").status == 0
+    assert check("--rules", rules, "--at", "2027-01-01T10:40Z").status == 3

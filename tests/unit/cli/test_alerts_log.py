@@ -1,8 +1,10 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commandline import Ran, demur
+from desk import setting
 
 RULES = """
 schema_version: alert_rules.v1
@@ -67,9 +69,11 @@ def test_refusals_without_a_time_keep_a_log_from_being_quiet(tmp_path: Path) -> 
     log = tmp_path / "app.log"
     log.write_text("REFUSED: PII_DETECTED: at some time\n")
     ran = check("--log", log, *NOON)
+    log.write_text(log.read_text() * 2)
 
+    assert "2 refusals in the log have no time" in check("--log", log, *NOON).out
     assert ran.status == 6
-    assert "could not judge: 1 refusals in the log have no time" in ran.out
+    assert "could not judge: 1 refusal in the log has no time" in ran.out
 
 
 def test_own_rules_that_a_log_cannot_answer_are_unjudged(rules: str, desk: Path) -> None:
@@ -103,6 +107,18 @@ def test_what_somebody_wrote_into_a_structured_log_is_no_refusal(tmp_path: Path)
 
     assert ran.status == 0
     assert "RCE_RISK: 0 in the last hour" in ran.out
+
+
+def test_a_log_knows_the_codes_of_organisations_in_the_settings(desk: Path, acme_text: Any) -> None:
+    (desk / "acme.json").write_text(acme_text({"code": "acme.com/LATE"}))
+    (desk / "app.log").write_text("2027-01-01T11:30:00Z REFUSED: acme.com/LATE: x\n")
+    assert "no registry knows acme.com/LATE" in check("--log", "app.log", *NOON).out
+    setting('registries = ["acme.json"]')
+    (desk / "rules.yaml").write_text(RULES.replace("CHARGEBACK_RISK_BLOCK", "acme.com/LATE"))
+
+    assert "quiet[NEW_UNKNOWN_CODE]" in check("--log", "app.log", *NOON).out
+    ran = check("--log", "app.log", "--rules", "rules.yaml", *NOON)
+    assert "acme.com/LATE: 1 in the last hour" in ran.out
 
 
 def test_a_folder_of_logs_is_read_whole(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from commandline import Ran, demur
-from desk import SMALL, decided, setting
+from desk import RISKY, SMALL, decided, setting
 from store_records import make_record
 
+from demur.model.record import DecisionRecord
 from demur.store.opening import open_store
 from demur.store.spool import Spool
 
@@ -64,11 +65,47 @@ def test_a_lost_store_is_not_quiet_and_the_spool_still_speaks(desk: Path) -> Non
     assert "could not judge: the store cannot be opened: " in ran.out
 
 
+def sample(number: int) -> DecisionRecord:
+    now = datetime.now(UTC)  # noqa: TID251 - the command asks the clock of this machine
+    created = f"{now.isoformat(timespec='milliseconds')[:-6]}Z"
+    return make_record(number, tenant="sample", reason_codes=("RCE_RISK",), created_at=created)
+
+
+def test_made_up_decisions_wake_nobody_unless_they_are_named(desk: Path) -> None:
+    assert desk.is_dir()
+    decided(SMALL)
+    with open_store("demur.db") as store:
+        store.put(sample(1))
+    Spool("demur.db.spool.jsonl").add(sample(2))
+    ran = check()
+
+    assert ran.status == 0
+    assert ran.out.endswith("; made-up decisions are left out (--tenant sample counts them)\n")
+    assert "RCE_RISK: 2 in" in check("--tenant", "sample").out
+    assert check("--tenant", "default").out.count("made-up") == 0
+
+
+def test_real_decisions_are_counted_beside_made_up_ones(desk: Path) -> None:
+    (desk / "rules.yaml").write_text(RULES)
+    for _ in range(3):
+        decided(RISKY)
+    with open_store("demur.db") as store:
+        store.put(sample(1))
+
+    assert "CHARGEBACK_RISK_BLOCK: 3 in" in check("--rules", "rules.yaml").out
+
+
+def test_spools_of_several_torn_lines_say_how_many(desk: Path) -> None:
+    (desk / "demur.db.spool.jsonl").write_text("{torn\n{torn\n")
+
+    assert "2 lines cannot be read and are not counted" in check().err
+
+
 def test_a_spool_that_is_torn_or_cannot_be_read_is_told_of(desk: Path) -> None:
     spool = desk / "demur.db.spool.jsonl"
     spool.write_text("{torn\n")
     ran = check()
-    assert (ran.status, "1 lines cannot be read" in ran.err) == (0, True)
+    assert (ran.status, "1 line cannot be read and is not" in ran.err) == (0, True)
     spool.unlink()
     spool.mkdir()
     ran = check()
@@ -94,3 +131,4 @@ def test_codes_of_organisations_in_the_settings_are_known(desk: Path, acme_text:
 
     assert states(check("--rules", "rules.yaml", "--json"))["CHARGEBACKS"] == "firing"
     assert states(check("--json"))["NEW_UNKNOWN_CODE"] == "quiet"
+    assert states(check("--store", "demur.db", "--json"))["NEW_UNKNOWN_CODE"] == "quiet"

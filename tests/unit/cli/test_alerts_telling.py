@@ -136,3 +136,18 @@ def test_options_that_make_no_sense_together_are_an_error(
 ) -> None:
     assert desk.is_dir()
     assert check(*words).status == 1
+
+
+def test_a_second_unknown_code_is_told_within_the_cooldown_of_the_first(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    with hook() as server:
+        words = ("--webhook", server.url, "--state", state)
+        assert firing(tmp_path, *words).status == 3
+        with (tmp_path / "app.log").open("a") as log:
+            log.write("2027-01-01T11:59:59Z app REFUSED: ANOTHER_ONE: x\n")
+        for _ in range(2):
+            check("--log", tmp_path / "app.log", *NOON, *words)
+
+    [_, again] = [json.loads(body) for _, body in server.told]
+    [alert] = again["alerts"]
+    assert alert["message"].startswith("new since it was last told: ANOTHER_ONE; no registry")

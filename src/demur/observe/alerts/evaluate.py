@@ -27,7 +27,10 @@ class State(StrEnum):
 
 
 class Alert(NamedTuple):
-    """A rule and what came of it: the number that was measured, and what it says in words."""
+    """A rule and what came of it: the number that was measured, and what it says in words.
+
+    `codes` are those that a rule about no code in particular fires on, most frequent first.
+    """
 
     rule: AlertRule
     state: State
@@ -35,12 +38,14 @@ class Alert(NamedTuple):
     message: str
     since: datetime
     until: datetime
+    codes: tuple[str, ...] = ()
 
 
 class _Judged(NamedTuple):
     state: State
     value: float | None
     message: str
+    codes: tuple[str, ...] = ()
 
 
 def evaluate(
@@ -58,7 +63,8 @@ def _alert(rule: AlertRule, source: Source, now: datetime, registry: Registry) -
             why = f"not for {spoken(rule.hold)} yet: {first.message}"
             first = _Judged(then.state, first.value, why)
             break
-    return Alert(rule, *first, now - rule.window, now)
+    state, value, message, codes = first
+    return Alert(rule, state, value, message, now - rule.window, now, codes)
 
 
 def _earlier(hold: timedelta, now: datetime) -> list[datetime]:
@@ -144,7 +150,7 @@ def _unknown(rule: AlertRule, counts: Counts, before: Counts, registry: Registry
     named = ", ".join(f"{code} ({new[code]})" for code in ranked[:_MOST_NAMED])
     more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
     said = f"no registry knows {named}{more}, seen in the last {spoken(rule.window)}"
-    return _Judged(State.FIRING, len(new), said)
+    return _Judged(State.FIRING, len(new), said, tuple(ranked))
 
 
 def _cannot(counts: Counts, number: int | None) -> _Judged:

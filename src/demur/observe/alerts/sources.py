@@ -23,13 +23,13 @@ _HOUR = timedelta(hours=1)
 class StoreSource:
     """The decisions in a store, of one tenant or of all.
 
-    `now` is when the check is made: nothing can have been stored after it, so the tally of
-    its hour needs no reading of records.
+    `clock` is what the clock says: nothing can have been stored after it, so up to then the
+    tally of its hour needs no reading of records. Of any other moment that does not hold.
     """
 
-    def __init__(self, store: Store, now: datetime, *, tenant: str | None = None) -> None:
+    def __init__(self, store: Store, clock: datetime, *, tenant: str | None = None) -> None:
         self._store = store
-        self._now = now
+        self._clock = clock
         self._tenant = tenant
         # Rules share their windows.
         self._known: dict[tuple[datetime, datetime], Counts] = {}
@@ -46,7 +46,7 @@ class StoreSource:
 
     def _parts(self, since: datetime, until: datetime) -> Iterable[Counts]:
         first = _hour(since) if _hour(since) == since else _hour(since) + _HOUR
-        last = until if until == self._now else _hour(until)
+        last = until if until == self._clock else _hour(until)
         if first >= last:
             return [self._read(since, until)]
         tallies = self._store.tallies(self._tenant, first, last)

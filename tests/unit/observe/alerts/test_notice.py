@@ -54,7 +54,7 @@ def test_what_is_over_is_told_once() -> None:
 
 
 def test_what_was_told_is_kept_in_a_file() -> None:
-    told = {"A1": Told(at=NOW, state=State.FIRING)}
+    told = {"A1": Told(at=NOW, state=State.FIRING, codes=("MADE_UP",))}
 
     assert load_told(dump_told(told), "state") == told
 
@@ -73,3 +73,40 @@ def test_what_was_told_is_kept_in_a_file() -> None:
 def test_a_file_of_something_else_is_an_error(raw: bytes) -> None:
     with pytest.raises(InputError):
         load_told(raw, "state")
+
+
+def test_a_code_that_nobody_was_told_of_does_not_wait_for_the_cooldown() -> None:
+    one = alert("A1", cooldown=timedelta(days=1))._replace(codes=("FIRST", "LATER"))
+    told = {"A1": Told(at=NOW, state=State.FIRING, codes=("FIRST",))}
+    notice = notice_of([one], told, NOW + HOUR)
+
+    [again] = notice.alerts
+    assert again.message == f"new since it was last told: LATER; {one.message}"
+    assert notice.told["A1"].codes == ("FIRST", "LATER")
+    assert notice_of([one], notice.told, NOW + 2 * HOUR).alerts == ()
+    fewer = one._replace(codes=("LATER",))
+    assert notice_of([fewer], notice.told, NOW + 2 * HOUR).told == notice.told
+
+
+def test_many_new_codes_are_not_all_named() -> None:
+    one = alert("A1", cooldown=HOUR)._replace(codes=tuple(f"C{n}" for n in range(7)))
+    told = {"A1": Told(at=NOW, state=State.FIRING)}
+    [again] = notice_of([one], told, NOW).alerts
+
+    assert "told: C0, C1, C2, C3, C4 and 2 more; " in again.message
+
+
+def test_who_makes_codes_up_wakes_nobody_for_ever() -> None:
+    many = tuple(f"C{n}" for n in range(5000))
+    one = alert("A1", cooldown=HOUR)._replace(codes=many)
+    told = notice_of([one], {}, NOW).told
+    assert len(told["A1"].codes) == 1000
+
+    assert notice_of([one._replace(codes=("NEW",))], told, NOW + HOUR / 2).alerts == ()
+    assert notice_of([one], told, NOW + HOUR).alerts != ()
+
+
+def test_a_file_from_before_codes_were_remembered_is_read() -> None:
+    raw = NO_ZONE.replace(b"00:00:00", b"00:00:00Z")
+
+    assert load_told(raw, "state")["A"].codes == ()
