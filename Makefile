@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-slow test-browser test-train fix generate bench bench-detect bench-guards bench-peers drift lock format lint types layers generated tests clean
+.PHONY: help dev demo test test-slow test-browser test-cluster test-train fix bench-cluster generate bench bench-detect bench-guards bench-peers drift lock format lint types layers generated tests clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -21,6 +21,19 @@ test-slow: $(READY) ## the long fault, fuzz and load runs
 
 test-browser: .venv-browser/.ready ## the dashboard in a real Chromium (which has to be installed)
 	@.venv-browser/bin/python -m pytest tests/e2e -m browser -n 0
+
+test-cluster: .venv-cluster/.ready ## triage on Spark and Ray in local mode (needs Java)
+	@.venv-cluster/bin/python -m pytest tests/cluster -m cluster -n 0
+
+bench-cluster: .venv-cluster/.ready ## measure triage on Spark and Ray
+	@.venv-cluster/bin/python bench/triage_engines.py
+
+.venv-cluster/.ready: requirements/dev.txt requirements/cluster.in
+	@echo "== setting up .venv-cluster" && rm -rf .venv-cluster && python3 -m venv .venv-cluster
+	@.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
+	@.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/cluster.in
+	@.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
 
 test-train: .venv-train/.ready ## train a tiny model with preference pairs, and measure it
 	@.venv-train/bin/python -m pytest -m train -n 0 --confcutdir=tests/train tests/train
@@ -105,7 +118,7 @@ tests: $(READY)
 	@echo "== tests" && $(PY) -m pytest --cov --cov-report=term
 
 clean: ## remove the environment and caches
-	@rm -rf .venv .venv-bench .venv-browser .venv-drift .venv-train .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
+	@rm -rf .venv .venv-bench .venv-browser .venv-cluster .venv-drift .venv-train .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
 $(READY): requirements/dev.txt pyproject.toml
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "demur needs Python 3.11 or newer; python3 is " + sys.version.split()[0])'

@@ -1,10 +1,12 @@
 """The registry in force where none is named: core, `DEMUR_REGISTRY`, and installed packages."""
 
 import os
+import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,9 +48,39 @@ def _load(paths: tuple[str, ...]) -> Registry:
 
 
 def _installed() -> list[Document]:
+    if not _announced():
+        return []
     from importlib import metadata  # noqa: PLC0415 - slower to import than all of demur.codes
 
     return [_from_entry_point(point) for point in metadata.entry_points(group=ENTRY_POINT_GROUP)]
+
+
+def _announced() -> bool:
+    """Return whether an installed package may name a registry: a look at a few small files.
+
+    What cannot be looked at that way (archives, finders of other kinds) may.
+    """
+    known = (BuiltinImporter, FrozenImporter, PathFinder)
+    if any(hasattr(each, "find_distributions") for each in sys.meta_path if each not in known):
+        return True
+    return any(_announces(Path(folder)) for folder in dict.fromkeys(sys.path))
+
+
+def _announces(folder: Path) -> bool:
+    group = ENTRY_POINT_GROUP.encode()
+    try:
+        if not folder.is_dir():
+            return folder.exists()
+        for name in os.listdir(folder):  # noqa: PTH208 - a path for each name costs more than the look
+            if name.endswith(".egg"):
+                return True
+            if name.endswith((".dist-info", ".egg-info")):
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    if group in (folder / name / "entry_points.txt").read_bytes():
+                        return True
+    except OSError:
+        return True
+    return False
 
 
 def _from_entry_point(point: "EntryPoint") -> Document:
