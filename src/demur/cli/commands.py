@@ -128,9 +128,7 @@ COMMANDS = (
         "demur.cli.eval_remediate",
         "pairs to train on, from what went wrong in a run",
     ),
-    Command(
-        "eval from-store", "demur.cli.eval_from_store", "labelled decisions as rows and pairs"
-    ),
+    Command("eval from-store", "demur.cli.eval_from_store", "labelled decisions as rows and pairs"),
     Command("eval dpo", "demur.cli.eval_dpo", "train with several betas, and measure each"),
     Command("eval import", "demur.cli.eval_import", "read a public suite's own file"),
     Command("format", "demur.cli.format_line", "write a refusal line"),

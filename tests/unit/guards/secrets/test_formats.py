@@ -1,14 +1,17 @@
-import re
+from importlib import import_module
+from typing import Any
 
 import pytest
 from made_secrets import MADE
 
 from demur.guards.secrets.formats import FORMATS, LONGEST_ANCHOR, Format
 
+PARSER: Any = import_module("re._parser")
+
 
 @pytest.mark.parametrize("wanted", FORMATS, ids=lambda wanted: wanted.anchor)
 def test_no_form_is_wider_than_declared(wanted: Format) -> None:
-    parsed = re._parser.parse(wanted.pattern.pattern)  # type: ignore[attr-defined]
+    parsed = PARSER.parse(wanted.pattern.pattern)
 
     assert parsed.getwidth()[1] <= wanted.width
 
@@ -17,7 +20,7 @@ def test_no_form_is_wider_than_declared(wanted: Format) -> None:
 def test_what_stands_before_an_anchor_is_within_reach(wanted: Format) -> None:
     lead = wanted.lead.pattern if wanted.lead else ""
 
-    assert re._parser.parse(lead).getwidth()[1] <= 26  # type: ignore[attr-defined]
+    assert PARSER.parse(lead).getwidth()[1] <= 26
     assert len(wanted.anchor) <= LONGEST_ANCHOR
 
 
