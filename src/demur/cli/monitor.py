@@ -18,6 +18,7 @@ from demur.gate.story import amount_text
 from demur.model.record import DecisionRecord
 from demur.store.backend import Filter
 from demur.store.store import Store
+from demur.store.tally import hours_back
 
 __all__ = ["configure", "run"]
 
@@ -46,7 +47,7 @@ class _Seen(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "press Ctrl-C to stop; counts are by whole hours in UTC"
+    parser.epilog = "press Ctrl-C to stop; counts are by hours in UTC, with the one that runs now"
     parser.add_argument("--hours", type=int, default=24, help="how far back to count (24)")
     parser.add_argument("--every", type=float, default=2.0, metavar="S", help="seconds between (2)")
     parser.add_argument("--rows", type=int, default=12, help="how many decisions and codes (12)")
@@ -89,7 +90,7 @@ def _watch(store: Store, args: argparse.Namespace) -> None:
 
 def _look(store: Store, args: argparse.Namespace) -> _Seen:
     now = system_clock()
-    since = now - timedelta(hours=args.hours)
+    since = hours_back(now, args.hours)
     counted = store.tallies(args.tenant, since, now)
     verdicts: Counter[str] = Counter()
     hours: Counter[str] = Counter()
@@ -100,7 +101,7 @@ def _look(store: Store, args: argparse.Namespace) -> _Seen:
     for reason in counted.reasons:
         codes[reason.reason_code] += reason.number
     wanted = Filter(tenant=args.tenant)
-    names = [timestamp(since + timedelta(hours=back))[:13] for back in range(args.hours + 1)]
+    names = [timestamp(since + timedelta(hours=back))[:13] for back in range(args.hours)]
     return _Seen(
         now=now,
         hours=args.hours,

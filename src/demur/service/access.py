@@ -135,9 +135,9 @@ def _check_text(name: str, text: str, longest: int) -> None:
 
 
 class _Entry(NamedTuple):
-    """A key in the book: who it stands for, and until when."""
+    """A key in the book: who it stands for, nobody if it was revoked, and until when."""
 
-    caller: Principal
+    caller: Principal | None
     expires_at: str | None
 
 
@@ -145,7 +145,8 @@ class Doorkeeper:
     """Knows callers by their keys. Safe to share between threads.
 
     What keys may do is remembered for `memory_s`, so a key that is revoked works that much
-    longer at most. `open_to_local` lets calls without a key in: only for loopback.
+    longer at most. `open_to_local` lets calls without a key in as long as no key was ever made:
+    only for loopback. The first key ends that as soon as what is remembered is read again.
     """
 
     def __init__(
@@ -161,37 +162,42 @@ class Doorkeeper:
         self._clock = clock
         self._book = KeyBook(self._entries, memory_s=memory_s)
 
-    def remembered(self, token: str | None) -> Principal | None:
-        """Return the caller if that takes no look into the store, or None."""
+    def remembered(self, token: str | None, *, here: bool = True) -> Principal | None:
+        """Return the caller if that takes no look into the store, or None.
+
+        `here` says that the call came straight from this machine.
+        """
         if token is None:
-            return LOCAL if self.open_to_local else None
+            return LOCAL if here and self.open_to_local and self._book.known_empty() else None
         return self._valid(self._book.known(digest_of(token)))
 
-    def admit(self, token: str | None) -> Principal:
-        """Return who calls with this key. May wait for the store.
+    async def admit(self, token: str | None, *, here: bool = True) -> Principal:
+        """Return who calls with this key. May wait for the store; the event loop runs on.
 
         Raises:
             ProblemError: Nobody does: there is no such key, or no longer.
             StorageError: The store cannot be asked.
         """
-        caller = self.remembered(token)
-        if caller is None:
-            caller = self._valid(self._book.look_up(digest_of(_possible(token))))
-        return _found(caller)
+        caller = self.remembered(token, here=here)
+        if caller is not None:
+            return caller
+        if token is None and here and self.open_to_local and await self._book.is_empty():
+            return LOCAL
+        found = self._valid(await self._book.look_up(digest_of(_possible(token))))
+        if found is None:
+            raise _unknown()
+        return found
 
-    async def aadmit(self, token: str | None) -> Principal:
-        """Return what `admit` does; the event loop runs on meanwhile."""
-        caller = self.remembered(token)
-        if caller is None:
-            caller = self._valid(await self._book.alook_up(digest_of(_possible(token))))
-        return _found(caller)
+    def close(self) -> None:
+        """Ask the store no more."""
+        self._book.close()
 
     def _entries(self) -> dict[str, _Entry]:
         keys = [] if self._store is None else self._store.keys()
+        # A door that somebody locked once stays locked: keys that were revoked are in the book.
         return {
-            key.digest: _Entry(_principal(key), key.expires_at)
+            key.digest: _Entry(None if key.revoked_at else _principal(key), key.expires_at)
             for key in keys
-            if key.revoked_at is None
         }
 
     def _valid(self, entry: _Entry | None) -> Principal | None:
@@ -211,12 +217,6 @@ def _possible(token: str | None) -> str:
     if _TOKEN.fullmatch(token) is None:
         raise _unknown()
     return token
-
-
-def _found(caller: Principal | None) -> Principal:
-    if caller is None:
-        raise _unknown()
-    return caller
 
 
 _CHALLENGE = {"www-authenticate": 'Bearer realm="demur"'}

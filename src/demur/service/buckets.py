@@ -13,21 +13,29 @@ __all__ = ["Buckets"]
 class Buckets:
     """At most `rate` calls a second for each key on average, and `burst` at once.
 
-    Only keys that were admitted have a bucket, so there are as many as keys. To be used in one
-    thread.
+    There are as many buckets as keys, or `most`: then those who come new wait until others have
+    waited long enough to be forgotten. To be used in one thread.
     """
 
     def __init__(
-        self, rate: float, burst: int, *, seconds: Callable[[], float] = time.monotonic
+        self,
+        rate: float,
+        burst: int,
+        *,
+        most: int | None = None,
+        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rate = rate
         self._burst = burst
+        self._most = most
         self._seconds = seconds
         self._levels: dict[str, tuple[float, float]] = {}
 
     def wait(self, key: str) -> float:
         """Count a call, and return 0; or, if it is too much, the seconds to wait."""
         now = self._seconds()
+        if key not in self._levels and not self._has_room(now):
+            return 1 / self._rate
         level, at = self._levels.get(key, (0.0, now))
         # INVARIANT: a key never calls more often than its burst and its rate allow.
         level = max(0.0, level - (now - at) * self._rate) + 1.0
@@ -35,3 +43,15 @@ class Buckets:
             return (level - self._burst) / self._rate
         self._levels[key] = (level, now)
         return 0.0
+
+    def _has_room(self, now: float) -> bool:
+        """Return whether there is room for one more, once those who owe nothing are forgotten."""
+        if self._most is None:
+            return True
+        if len(self._levels) >= self._most:
+            self._levels = {
+                key: (level, at)
+                for key, (level, at) in self._levels.items()
+                if level > (now - at) * self._rate
+            }
+        return len(self._levels) < self._most

@@ -95,13 +95,12 @@ class Endpoint:
 
     async def _caller(self, scope: Scope, headers: Mapping[str, str]) -> Principal:
         token, door = token_of(headers), self._service.doorkeeper
-        if token is None and door.open_to_local and not _is_here(scope, headers):
-            # A proxy, or a server that listens elsewhere than the settings say.
-            return NOBODY if self.route.role is None else await door.aadmit("")
-        known = door.remembered(token)
+        # Not from a proxy, nor to a server that listens elsewhere than the settings say.
+        here = token is None and _is_here(scope, headers)
+        known = door.remembered(token, here=here)
         if known is not None:
             return known
-        return NOBODY if self.route.role is None else await door.aadmit(token)
+        return NOBODY if self.route.role is None else await door.admit(token, here=here)
 
     async def _admitted(self, caller: Principal) -> None:
         """Refuse a caller who may not, or not that often."""

@@ -7,6 +7,7 @@ asks for a key that is not in the book waits for the same next reading of the wh
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -41,33 +42,51 @@ class KeyBook(Generic[T]):
         self._read_at: float | None = None
         self._tried_at: float | None = None
         self._lock = Lock()
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Future[None] | None = None
+        # Of its own: whoever waits for a key must not wait behind what others have done.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="demur-keys")
 
     def known(self, digest: str) -> T | None:
         """Return what is known of a key, if the book is still good."""
+        return self._page.get(digest) if self._is_good() else None
+
+    def known_empty(self) -> bool:
+        """Return whether the book is still good, and nothing is in it."""
+        return self._is_good() and not self._page
+
+    async def look_up(self, digest: str) -> T | None:
+        """Return what the store knows of a key now; all who ask at a time wait for one reading."""
+        await self._refresh()
+        return self._page.get(digest)
+
+    async def is_empty(self) -> bool:
+        """Return whether the store knows of no key now; whoever asks waits like the others."""
+        await self._refresh()
+        return not self._page
+
+    def close(self) -> None:
+        """Read no more."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def _is_good(self) -> bool:
         read_at = self._read_at
-        if read_at is None or self._seconds() >= read_at + self._memory_s:
-            return None
-        return self._page.get(digest)
+        return read_at is not None and self._seconds() < read_at + self._memory_s
 
-    def look_up(self, digest: str) -> T | None:
-        """Return what the store knows of a key now. May wait for the store."""
-        self._read(self._seconds())
-        return self._page.get(digest)
-
-    async def alook_up(self, digest: str) -> T | None:
-        """Return what `look_up` does; all who ask at a time wait for one reading."""
+    async def _refresh(self) -> None:
         asked = self._seconds()
         while not self._read_since(asked):
-            if self._reading is None:
-                self._reading = asyncio.ensure_future(asyncio.to_thread(self._read, asked))
+            # One that has ended but was not cleared away yet would be waited for in no time, and
+            # again, without an end.
+            if self._reading is None or self._reading.done():
+                loop = asyncio.get_running_loop()
+                self._reading = loop.run_in_executor(self._thread, self._read, asked)
                 self._reading.add_done_callback(self._done)
             # One who gives up waiting must not stop the reading for the others.
             await asyncio.shield(self._reading)
-        return self._page.get(digest)
 
     def _done(self, reading: "asyncio.Future[None]") -> None:
-        self._reading = None
+        if self._reading is reading:
+            self._reading = None
         if not reading.cancelled():
             # Whoever waits has it; if nobody is left, nobody has to hear of it.
             reading.exception()

@@ -1,15 +1,12 @@
 """The parts that a running service is made of, put together once and shared by all calls."""
 
-import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from math import ceil, inf
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from demur.codes.reason_code import ReasonCode
-from demur.errors import DemurError
 from demur.gate.clock import Clock, system_clock
 from demur.gate.gate import Gate
 from demur.gate.limiter import Limiter
@@ -17,6 +14,8 @@ from demur.gate.rate_guard import RateGuard
 from demur.guards.rate.limits import RateLimit
 from demur.service.access import LOCAL, Doorkeeper, Principal
 from demur.service.buckets import Buckets
+from demur.service.logins import Logins
+from demur.service.pool import Pool, busy
 from demur.service.problem import ProblemError
 from demur.service.settings import ServiceSettings, is_loopback
 from demur.store.store import Store
@@ -28,12 +27,15 @@ __all__ = ["Service"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# What reads the store or works for long has threads of its own, so that deciding never queues
-# behind it; what would wait for too long is turned away at once.
+# What reads the store, pages, logs and shared counts have threads of their own each, so that
+# deciding never queues behind them, nor one of them behind another; what would wait for too
+# long is turned away at once.
 _THREADS = 4
 _MOST_WAITING = 256
+_MOST_PAGES = 64
 # Logs are large, and are held in memory while they are counted.
 _MOST_LOGS = 4
+_LOG_THREADS = 2
 
 
 class Service:
@@ -59,13 +61,15 @@ class Service:
         self.clock = clock
         self.sample = sample
         self.closing = False
+        # Nobody is answered any more: what still runs has to end.
+        self.ended = False
         # When the store was last seen to answer, for `/ready`.
         self.checked_at = -inf
         # The surfaces whose guards have made what they need.
         self.warm: set[str] = set()
         self.doorkeeper = Doorkeeper(
             gate.store,
-            open_to_local=_is_private(self.settings) and not _has_keys(gate.store),
+            open_to_local=_is_private(self.settings),
             memory_s=self.settings.key_memory_s,
             clock=clock,
         )
@@ -75,8 +79,11 @@ class Service:
         self._shared = None if limiter is None else RateGuard(limit, limiter=limiter)
         self._lock = Lock()
         self._closers: list[Callable[[], None]] = []
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="demur-service")
-        self._waiting = 0
+        self.logins = Logins()
+        self._reading = Pool("service", threads=_THREADS, most=_MOST_WAITING)
+        self._pages = Pool("pages", threads=_THREADS, most=_MOST_PAGES)
+        self._counting = Pool("counts", threads=_THREADS, most=_MOST_WAITING)
+        self._scanning = Pool("logs", threads=_LOG_THREADS, most=_MOST_LOGS)
         self._logs = 0
 
     @property
@@ -98,23 +105,23 @@ class Service:
         Raises:
             ProblemError: Too much is waiting already.
         """
-        with self._lock:
-            if self._waiting >= _MOST_WAITING:
-                raise _busy()
-            self._waiting += 1
-        try:
-            job = self._threads.submit(function, *args, **kwargs)
-        except RuntimeError:
-            self._left(None)
-            raise ProblemError(
-                503, ReasonCode.INTERNAL_ERROR, "the service is shutting down"
-            ) from None
-        job.add_done_callback(self._left)
-        return await asyncio.wrap_future(job)
+        return await self._reading.run(function, *args, **kwargs)
 
-    def _left(self, _: Future[Any] | None) -> None:
-        with self._lock:
-            self._waiting -= 1
+    async def show(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what a function gives that makes a page.
+
+        Raises:
+            ProblemError: Too many pages are waited for already.
+        """
+        return await self._pages.run(function, *args, **kwargs)
+
+    async def scan(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what a function gives that counts a log; it ends by itself, as `bounded` says.
+
+        Raises:
+            ProblemError: Too many logs are being counted, also ones nobody waits for any more.
+        """
+        return await self._scanning.run(function, *args, **kwargs)
 
     @contextmanager
     def taking_log(self) -> Iterator[None]:
@@ -124,8 +131,8 @@ class Service:
             ProblemError: All places are taken.
         """
         with self._lock:
-            if self._logs >= _MOST_LOGS:
-                raise _busy()
+            if self._logs >= _MOST_LOGS or self._scanning.is_full:
+                raise busy()
             self._logs += 1
         try:
             yield
@@ -145,7 +152,8 @@ class Service:
         if self._shared is None:
             wait = self._buckets.wait(caller.name)
         else:
-            wait = await self.work(_shared_wait, self._shared, f"service:{caller.name}")
+            key = f"service:{caller.name}"
+            wait = await self._counting.run(_shared_wait, self._shared, key)
         if wait:
             seconds = max(1, ceil(wait))
             raise ProblemError(
@@ -163,23 +171,16 @@ class Service:
 
     def close(self) -> None:
         """Let go of what the service itself opened; the gate stays open."""
-        self.closing = True
-        self._threads.shutdown(cancel_futures=True)
+        self.closing = self.ended = True
+        for pool in (self._scanning, self._pages, self._reading, self._counting):
+            pool.close()
+        self.doorkeeper.close()
         with self._lock:
             closers, self._closers = self._closers, []
         for closer in closers:
             closer()
         if self._shared is not None:
             self._shared.limiter.close()
-
-
-def _busy() -> ProblemError:
-    return ProblemError(
-        503,
-        ReasonCode.RATE_LIMIT,
-        "the service has more to do than it can",
-        headers={"retry-after": "1"},
-    )
 
 
 def _shared_wait(counts: RateGuard, key: str) -> float:
@@ -191,14 +192,3 @@ def _shared_wait(counts: RateGuard, key: str) -> float:
 def _is_private(settings: ServiceSettings) -> bool:
     """Return whether nobody elsewhere is meant to call; a name for others says that somebody is."""
     return is_loopback(settings.host) and all(map(is_loopback, settings.hosts))
-
-
-def _has_keys(store: Store | None) -> bool:
-    """Return whether somebody made keys: then they are asked for, also if all were revoked."""
-    if store is None:
-        return False
-    try:
-        return bool(store.keys())
-    except DemurError:
-        # Whoever cannot tell does not let in.
-        return True

@@ -21,7 +21,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     `hosts` are the names that callers may use for this service, besides loopback ones, the
     one it listens on, and bare addresses. `rate` requests a second are admitted for each key,
-    `burst` at once.
+    `burst` at once. `runs` is the folder whose runs of evals the dashboard shows.
     """
 
     host: _Host = "127.0.0.1"
@@ -40,6 +40,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     burst: _Count = 5000
     most_connections: _Count = 20_000
     key_memory_s: Annotated[float, msgspec.Meta(ge=0.2, le=3600)] = 2.0
+    runs: Annotated[str, msgspec.Meta(max_length=4096, pattern="^[^\\x00]*$")] = "runs"
 
 
 def read_settings(given: Mapping[str, Any], **more: Any) -> ServiceSettings:

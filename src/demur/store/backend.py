@@ -99,8 +99,8 @@ class Backend(Protocol):
     def linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
         """Yield what `chain` does with all columns, for an audit that compares them."""
 
-    def ids(self, prefix: str, limit: int) -> list[str]:
-        """Return the first decision ids that begin with `prefix`, at most `limit`."""
+    def ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
+        """Return the first decision ids (of a tenant) that begin with `prefix`, at most `limit`."""
 
     def all_heads(self) -> list[Head]:
         """Return the head of every tenant, by name."""

@@ -169,13 +169,13 @@ class Store:
         row = self.backend.get(decision_id)
         return None if row is None or tenant not in {None, row.tenant} else record_of(row)
 
-    def resolve_id(self, prefix: str) -> str | None:
-        """Return the one decision id that begins with `prefix`, or None.
+    def resolve_id(self, prefix: str, tenant: str | None = None) -> str | None:
+        """Return the one decision id (of that tenant) that begins with `prefix`, or None.
 
         Raises:
             InputError: Several do.
         """
-        ids = self.backend.ids(prefix, 2)
+        ids = self.backend.ids(prefix, 2, tenant)
         if len(ids) > 1 and prefix not in ids:
             raise InputError(f"several decisions begin with `{prefix}`", help="write more of it")
         return ids[0] if ids else None

@@ -18,6 +18,7 @@ __all__ = [
     "Tallies",
     "TallyRow",
     "hour_of",
+    "hours_back",
     "hours_between",
     "tallies_of",
 ]
@@ -83,6 +84,12 @@ def hour_of(moment: datetime) -> str:
     if moment.tzinfo is None:
         raise InputError("a moment needs a time zone", help="like datetime.now(UTC)")
     return moment.astimezone(UTC).strftime(_HOUR)
+
+
+def hours_back(now: datetime, hours: int) -> datetime:
+    """Return when the last so many hours begin: the one that runs now, and those before it."""
+    running = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return running - timedelta(hours=hours - 1)
 
 
 def hours_between(since: datetime, until: datetime) -> tuple[str, str]:

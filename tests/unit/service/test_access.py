@@ -71,9 +71,9 @@ def test_a_key_is_known_by_its_digest_alone() -> None:
         token = add_key(store, "acme", "read")
         door = doorkeeper(store)
 
-        caller = door.admit(token)
+        caller = asyncio.run(door.admit(token))
         assert door.remembered(token) is caller
-        assert asyncio.run(door.aadmit(token)) is caller
+        assert asyncio.run(door.admit(token)) is caller
     assert caller.tenant == "acme"
     assert caller.roles == {Role.READ}
 
@@ -82,7 +82,7 @@ def test_a_key_of_all_tenants_has_none() -> None:
     with open_store(":memory:") as store:
         token = add_key(store, "", "decide")
 
-        assert doorkeeper(store).admit(token).tenant is None
+        assert asyncio.run(doorkeeper(store).admit(token)).tenant is None
 
 
 def test_a_role_that_this_version_does_not_know_grants_nothing() -> None:
@@ -90,7 +90,7 @@ def test_a_role_that_this_version_does_not_know_grants_nothing() -> None:
     with open_store(":memory:") as store:
         store.add_key(made.key._replace(roles="read fly"))
 
-        assert doorkeeper(store).admit(made.token).roles == {Role.READ}
+        assert asyncio.run(doorkeeper(store).admit(made.token)).roles == {Role.READ}
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,11 @@ def test_what_is_no_key_is_turned_away(token: str | None) -> None:
     with open_store(":memory:") as store:
         door = doorkeeper(store)
         assert door.remembered(token) is None
-        for admit in (door.admit, lambda given: asyncio.run(door.aadmit(given))):
-            with pytest.raises(ProblemError) as caught:
-                admit(token)
+        with pytest.raises(ProblemError) as caught:
+            asyncio.run(door.admit(token))
 
-            assert caught.value.status == 401
-            assert "www-authenticate" in caught.value.headers
+    assert caught.value.status == 401
+    assert "www-authenticate" in caught.value.headers
 
 
 def test_what_cannot_be_a_key_costs_no_look_into_the_store() -> None:
@@ -120,7 +119,7 @@ def test_what_cannot_be_a_key_costs_no_look_into_the_store() -> None:
     door = doorkeeper(store)
     for token in (None, "x", "demur_aaaaaaaa_0000"):
         with pytest.raises(ProblemError):
-            door.admit(token)
+            asyncio.run(door.admit(token))
 
     assert store.reads == 0
 
@@ -130,11 +129,11 @@ def test_a_revoked_key_is_unknown_once_the_memory_ends() -> None:
         token = add_key(store)
         key_id = token.split("_")[1]
         door = doorkeeper(store, memory_s=0.0)
-        door.admit(token)
+        asyncio.run(door.admit(token))
         store.revoke_key(key_id, "2026-11-15T12:00:00.000Z")
 
         with pytest.raises(ProblemError):
-            door.admit(token)
+            asyncio.run(door.admit(token))
 
 
 def test_a_key_ends_at_its_time_to_the_moment() -> None:
@@ -142,7 +141,7 @@ def test_a_key_ends_at_its_time_to_the_moment() -> None:
     with open_store(":memory:") as store:
         token = add_key(store, lifetime=timedelta(hours=1))
         door = doorkeeper(store, clock=clock, memory_s=10_000.0)
-        door.admit(token)
+        asyncio.run(door.admit(token))
         clock.now = NOON + timedelta(minutes=59, seconds=59)
         assert door.remembered(token) is not None
         clock.now = NOON + timedelta(hours=1)
@@ -154,9 +153,31 @@ def test_without_a_store_there_are_no_keys() -> None:
     made = make_key("acme", ["read"], clock=Ticking())
 
     with pytest.raises(ProblemError):
-        doorkeeper(None).admit(made.token)
+        asyncio.run(doorkeeper(None).admit(made.token))
 
 
 def test_only_an_open_door_lets_local_callers_in() -> None:
-    assert doorkeeper(None, open_to_local=True).admit(None) is LOCAL
-    assert doorkeeper(None).remembered(None) is None
+    door = doorkeeper(None, open_to_local=True)
+
+    assert asyncio.run(door.admit(None)) is LOCAL
+    assert door.remembered(None) is LOCAL
+    assert door.remembered(None, here=False) is None
+    with pytest.raises(ProblemError, match="a key is needed"):
+        asyncio.run(door.admit(None, here=False))
+    with pytest.raises(ProblemError, match="a key is needed"):
+        asyncio.run(doorkeeper(None).admit(None))
+
+
+@pytest.mark.parametrize("revoked", [False, True])
+def test_the_first_key_closes_an_open_door_while_it_is_open(revoked: bool) -> None:
+    with open_store(":memory:") as store:
+        door = doorkeeper(store, open_to_local=True, memory_s=0.0)
+        assert asyncio.run(door.admit(None)) is LOCAL
+        token = add_key(store)
+        if revoked:
+            # A door that somebody locked once stays locked.
+            store.revoke_key(token.split("_")[1], "2026-11-15T12:00:00.000Z")
+
+        with pytest.raises(ProblemError, match="a key is needed"):
+            asyncio.run(door.admit(None))
+        door.close()

@@ -25,6 +25,16 @@ def test_a_burst_passes_and_the_next_one_waits() -> None:
     assert buckets.wait("a") == 0.0
 
 
+def test_there_are_no_more_buckets_than_allowed() -> None:
+    clock = Clock()
+    buckets = Buckets(10, 3, most=2, seconds=clock)
+
+    assert [buckets.wait(key) for key in "abca"] == [0.0, 0.0, 0.1, 0.0]
+    clock.now += 0.11
+    # One who owes nothing makes room, one who does not.
+    assert [buckets.wait(key) for key in "cd"] == [0.0, 0.1]
+
+
 @given(
     st.integers(1, 50),
     st.integers(1, 20),

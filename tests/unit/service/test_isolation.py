@@ -77,7 +77,7 @@ def decides(scene: Scene) -> httpx.Response:
 def finds(scene: Scene) -> httpx.Response:
     named = scene.asks("GET", "/v1/decisions?tenant=acme")
     assert named.status_code == 403
-    by_id = scene.asks("GET", f"/v1/decisions?request_id=r1&before={scene.decision_id}Z")
+    by_id = scene.asks("GET", f"/v1/decisions?request_id=r1&before={'Z' * 26}")
     assert by_id.json()["decisions"] == []
     return scene.asks("GET", "/v1/decisions")
 

@@ -2,6 +2,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_nothing_is_known_before_the_first_look() -> None:
     keys = book(shelf, Clock())
 
     assert keys.known("a") is None
-    assert keys.look_up("a") == 1
+    assert asyncio.run(keys.look_up("a")) == 1
     assert keys.known("a") == 1
     assert shelf.reads == 1
 
@@ -58,7 +59,7 @@ def test_nothing_is_known_before_the_first_look() -> None:
 def test_what_is_known_is_forgotten_in_time() -> None:
     clock = Clock()
     keys = book(Shelf(a=1), clock)
-    keys.look_up("a")
+    asyncio.run(keys.look_up("a"))
     clock.now += 1.9
     assert keys.known("a") == 1
 
@@ -70,7 +71,7 @@ def test_a_flood_of_unknown_keys_reads_the_book_at_a_bounded_rate() -> None:
     clock, shelf = Clock(), Shelf()
     keys = book(shelf, clock)
     for number in range(20):
-        assert keys.look_up(f"made-up-{number}") is None
+        assert asyncio.run(keys.look_up(f"made-up-{number}")) is None
         clock.now += 0.1
 
     assert shelf.reads == 20
@@ -83,10 +84,10 @@ def test_a_store_that_fails_is_not_asked_more_often() -> None:
     keys = book(shelf, clock)
     for _ in range(3):
         with pytest.raises(RuntimeError):
-            keys.look_up("a")
+            asyncio.run(keys.look_up("a"))
     shelf.broken = False
 
-    assert keys.look_up("a") == 1
+    assert asyncio.run(keys.look_up("a")) == 1
     assert clock.slept == [0.5, 0.5, 0.5]
 
 
@@ -111,7 +112,7 @@ def test_all_who_ask_at_once_wait_for_one_reading() -> None:
     keys = KeyBook(slow, memory_s=2.0, pause_s=0.0)
 
     async def ask() -> list[int | None]:
-        asking = [asyncio.create_task(keys.alook_up("a")) for _ in range(50)]
+        asking = [asyncio.create_task(keys.look_up("a")) for _ in range(50)]
         await asyncio.sleep(0)
         assert await asyncio.to_thread(began.wait, 10)
         go_on.set()
@@ -134,10 +135,10 @@ def test_a_key_made_while_the_book_was_being_read_is_found() -> None:
     keys = KeyBook(slow, memory_s=2.0, pause_s=0.0)
 
     async def ask() -> int | None:
-        first = asyncio.create_task(keys.alook_up("other"))
+        first = asyncio.create_task(keys.look_up("other"))
         assert await asyncio.to_thread(began.wait, 10)
         shelf.page["new"] = 7
-        second = asyncio.create_task(keys.alook_up("new"))
+        second = asyncio.create_task(keys.look_up("new"))
         await asyncio.sleep(0)
         go_on.set()
         assert await first is None
@@ -154,8 +155,8 @@ def test_one_who_gives_up_does_not_stop_the_others() -> None:
     keys = KeyBook(slow, memory_s=2.0)
 
     async def ask() -> int | None:
-        hasty = asyncio.create_task(keys.alook_up("a"))
-        patient = asyncio.create_task(keys.alook_up("a"))
+        hasty = asyncio.create_task(keys.look_up("a"))
+        patient = asyncio.create_task(keys.look_up("a"))
         await asyncio.sleep(0)
         hasty.cancel()
         return await patient
@@ -169,14 +170,14 @@ def test_an_error_reaches_whoever_waits() -> None:
     keys = KeyBook(shelf, memory_s=2.0)
 
     with pytest.raises(RuntimeError, match="gone"):
-        asyncio.run(keys.alook_up("a"))
+        asyncio.run(keys.look_up("a"))
 
 
 def test_a_loop_that_ends_meanwhile_leaves_nothing_behind() -> None:
     keys = KeyBook(lambda: {"a": 1}, memory_s=2.0)
 
     async def leave() -> None:
-        reading = asyncio.create_task(keys.alook_up("a"))
+        reading = asyncio.create_task(keys.look_up("a"))
         await asyncio.sleep(0)
         assert keys._reading is not None
         keys._reading.cancel()
@@ -185,4 +186,62 @@ def test_a_loop_that_ends_meanwhile_leaves_nothing_behind() -> None:
 
     asyncio.run(leave())
 
-    assert asyncio.run(keys.alook_up("a")) == 1
+    assert asyncio.run(keys.look_up("a")) == 1
+
+
+def test_a_book_is_empty_only_as_long_as_it_is_good() -> None:
+    clock, shelf = Clock(), Shelf()
+    keys = book(shelf, clock)
+    assert not keys.known_empty()
+    assert asyncio.run(keys.is_empty())
+    assert keys.known_empty()
+
+    clock.now += 2.0
+    assert not keys.known_empty()
+    shelf.page["a"] = 1
+    assert not asyncio.run(keys.is_empty())
+    assert not keys.known_empty()
+
+
+def test_a_book_is_read_while_everything_else_waits() -> None:
+    keys = KeyBook(lambda: {"a": 1}, memory_s=2.0)
+    go_on = threading.Event()
+
+    async def ask() -> int | None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        others = [asyncio.create_task(asyncio.to_thread(go_on.wait, 10)) for _ in range(3)]
+        try:
+            async with asyncio.timeout(5):
+                return await keys.look_up("a")
+        finally:
+            go_on.set()
+            await asyncio.gather(*others)
+
+    assert asyncio.run(ask()) == 1
+    keys.close()
+
+
+class Ended(asyncio.Future[None]):
+    """A reading that has ended, and was not cleared away yet."""
+
+    looks = 0
+
+    def done(self) -> bool:
+        """Return that it has ended, but not for ever."""
+        self.looks += 1
+        assert self.looks < 100
+        return True
+
+
+def test_a_reading_that_has_just_ended_is_not_waited_for() -> None:
+    keys = KeyBook(lambda: {"a": 1}, memory_s=2.0)
+
+    async def ask() -> int | None:
+        keys._reading = ended = Ended()
+        ended.add_done_callback(keys._done)
+        ended.set_result(None)
+        return await keys.look_up("a")
+
+    assert asyncio.run(ask()) == 1
+    keys.close()

@@ -46,9 +46,12 @@ def test_only_a_private_service_without_keys_is_open(
             # A door that somebody locked once stays locked.
             gate.store.revoke_key(token.split("_")[1], "2026-11-15T12:00:00.000Z")
         service = Service(gate, settings)
+        if is_open:
+            assert asyncio.run(service.doorkeeper.admit(None)) is LOCAL
+        else:
+            with pytest.raises(ProblemError, match="a key is needed"):
+                asyncio.run(service.doorkeeper.admit(None))
         service.close()
-
-    assert service.doorkeeper.open_to_local is is_open
 
 
 def test_a_store_that_cannot_tell_about_keys_leaves_the_door_shut() -> None:
@@ -59,9 +62,10 @@ def test_a_store_that_cannot_tell_about_keys_leaves_the_door_shut() -> None:
     with open_store(":memory:") as real:
         broken = Broken(real.backend)
         service = Service(gate_over(broken))
+        with pytest.raises(StorageError):
+            asyncio.run(service.doorkeeper.admit(None))
+        assert service.doorkeeper.remembered(None) is None
         service.close()
-
-    assert not service.doorkeeper.open_to_local
 
 
 def test_work_is_done_elsewhere_than_in_the_loop() -> None:
@@ -95,7 +99,7 @@ def test_work_after_the_end_is_refused_and_not_counted() -> None:
         with pytest.raises(ProblemError, match="shutting down"):
             call.run(call.service.work(lambda: True))
 
-        assert call.service._waiting == 0
+        assert call.service._reading._there == 0
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -127,3 +131,47 @@ def test_everything_is_closed_once_and_says_so() -> None:
 
     assert closed == ["a"]
     assert service.closing
+
+
+def test_each_kind_of_work_has_threads_of_its_own() -> None:
+    go_on = threading.Event()
+    with served() as call:
+        service = call.service
+
+        async def flood() -> list[bool]:
+            held = [asyncio.create_task(service.show(go_on.wait, 10)) for _ in range(20)]
+            held += [asyncio.create_task(service.scan(go_on.wait, 10)) for _ in range(4)]
+            await asyncio.sleep(0.05)
+            try:
+                async with asyncio.timeout(5):
+                    return [await service.work(lambda: True), await asyncio.to_thread(lambda: True)]
+            finally:
+                go_on.set()
+                await asyncio.gather(*held, return_exceptions=True)
+
+        assert call.run(flood()) == [True, True]
+
+
+def test_a_log_that_nobody_waits_for_any_more_keeps_its_place_until_its_thread_ends() -> None:
+    go_on = threading.Event()
+    with served() as call:
+        service = call.service
+
+        async def given_up() -> None:
+            waiting = [
+                asyncio.create_task(asyncio.wait_for(service.scan(go_on.wait, 10), 0.05))
+                for _ in range(2)
+            ]
+            await asyncio.gather(*waiting, return_exceptions=True)
+            more = [asyncio.create_task(service.scan(lambda: True)) for _ in range(2)]
+            await asyncio.sleep(0.01)
+            with pytest.raises(ProblemError, match="more to do"), service.taking_log():
+                pass
+            with pytest.raises(ProblemError, match="more to do"):
+                await service.scan(lambda: True)
+            go_on.set()
+            assert await asyncio.gather(*more) == [True, True]
+            with service.taking_log():
+                assert await service.scan(lambda: True)
+
+        call.run(given_up())

@@ -18,6 +18,8 @@ def test_what_is_given_beats_the_file_and_nothing_is_no_gift() -> None:
         ({"timeout_s": 0}, "service.timeout_s"),
         ({"hosts": ["a", 1]}, "service.hosts[1]"),
         ({"key_memory_s": 0}, "service.key_memory_s"),
+        ({"runs": "a\0b"}, "service.runs"),
+        ({"runs": ["a"]}, "service.runs"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(given: dict[str, object], where: str) -> None:

@@ -273,10 +273,13 @@ def test_a_scan_finds_what_each_part_of_a_filter_asks(backend: Backend) -> None:
 
 
 def test_ids_are_found_by_their_beginning(backend: Backend) -> None:
-    store_batch(backend, [row(11), row(12), row(2)])
+    store_batch(backend, [row(11), row(12), row(2), row(13, tenant="zoo")])
 
     start = decision_id(11)[:-1]
-    assert backend.ids(start, 10) == [decision_id(11), decision_id(12)]
+    assert backend.ids(start, 10, "acme") == [decision_id(11), decision_id(12)]
+    assert backend.ids(start, 10, "zoo") == [decision_id(13)]
+    assert backend.ids(start, 10, "nobody") == []
+    assert backend.ids(start, 10) == [decision_id(number) for number in (11, 12, 13)]
     assert backend.ids("01J", 2) == [decision_id(2), decision_id(11)]
     assert backend.ids("02", 10) == []
 

@@ -162,6 +162,14 @@ def test_the_beginning_of_an_id_is_enough_if_it_is_unique(store: Store) -> None:
         store.resolve_id("01J")
 
 
+def test_the_beginning_of_an_id_tells_nothing_of_other_tenants(store: Store) -> None:
+    store.put_many([make_record(1), make_record(2, tenant="other"), make_record(3, tenant="other")])
+
+    assert store.resolve_id("01J", "acme") == decision_id(1)
+    assert store.resolve_id(decision_id(2), "acme") is None
+    assert store.resolve_id(decision_id(2), "other") == decision_id(2)
+
+
 def test_a_family_is_the_root_and_what_continues_it(store: Store) -> None:
     root = decision_id(1)
     store.put_many(

@@ -6,7 +6,7 @@ from store_records import make_record
 from demur.errors import InputError
 from demur.store.opening import open_store
 from demur.store.rows import ApiKey, Label
-from demur.store.tally import hour_of, hours_between
+from demur.store.tally import hour_of, hours_back, hours_between
 
 NOON = datetime(2027, 1, 1, 12, tzinfo=UTC)
 
@@ -17,6 +17,14 @@ def test_a_period_reaches_to_the_end_of_its_last_hour() -> None:
         "2027-01-01T12",
         "2027-01-01T14",
     )
+
+
+@pytest.mark.parametrize("minutes", [0, 1, 59])
+def test_the_last_hours_end_with_the_one_that_runs(minutes: int) -> None:
+    now = (NOON + timedelta(minutes=minutes)).astimezone(timezone(timedelta(hours=5, minutes=30)))
+
+    assert hours_back(now, 1) == NOON
+    assert hours_back(now, 24) == NOON - timedelta(hours=23)
 
 
 def test_hours_are_those_of_utc() -> None:

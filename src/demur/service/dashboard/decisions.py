@@ -3,11 +3,11 @@
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.model.record import DecisionRecord
 from demur.service.call import Answer, Call
-from demur.service.dashboard.finding_pages import newest
 from demur.service.dashboard.frame import page
 from demur.service.dashboard.rendering import segment
 from demur.service.dashboard.rows import row_of
-from demur.service.routes.decisions import wanted_of
+from demur.service.finding_pages import newest
+from demur.service.routes.decisions import is_place, wanted_of
 from demur.store.backend import Filter
 
 __all__ = ["decisions"]
@@ -55,6 +55,8 @@ def _usable(call: Call) -> tuple[Call, str]:
     bad = [
         name for name, words in _ALL_WORDS.items() if call.query.get(name, "") not in {"", *words}
     ]
+    if not is_place(call.query.get("before", "")):
+        bad.append("before")
     query = {name: value for name, value in call.query.items() if name not in bad}
     problem = f"There is no such {' and no such '.join(bad)}; it was left out." if bad else ""
     return call._replace(query=query), problem
@@ -86,8 +88,8 @@ def _searched(call: Call, asked: str) -> str | list[DecisionRecord]:
     """Return the id of the one decision that is meant, or all that have to do with it."""
     store, tenant = call.service.store, call.tenant()
     if _SHORTEST_ID <= len(asked) <= _LONGEST_ID and asked.isalnum():
-        decision_id = store.resolve_id(asked.upper())
-        if decision_id is not None and store.get(decision_id, call.caller.tenant) is not None:
+        decision_id = store.resolve_id(asked.upper(), call.caller.tenant)
+        if decision_id is not None:
             return decision_id
     for name in [head.tenant for head in store.heads()] if tenant is None else [tenant]:
         record = store.by_request(name, asked)

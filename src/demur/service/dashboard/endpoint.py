@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from demur.service.access import NOBODY
 from demur.service.call import Answer, Call
-from demur.service.dashboard.frame import SCHEME, TARGET, page
+from demur.service.dashboard.frame import CLIENT, SCHEME, TARGET, page
 from demur.service.endpoint import Endpoint
 from demur.service.problem import ProblemError
 
@@ -21,13 +21,15 @@ class PageEndpoint(Endpoint):
     """Answers the calls of one page."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one call, with its address and scheme at hand."""
+        """Answer one call, with its address, its scheme and where it comes from at hand."""
         query = scope["query_string"]
         raw = scope.get("raw_path") or scope["path"].encode()
         target = raw.partition(b"?")[0] + (b"?" + query if query else b"")
+        client = scope.get("client") or ("",)
         known = (
             (TARGET.encode(), target),
             (SCHEME.encode(), scope.get("scheme", "http").encode()),
+            (CLIENT.encode(), client[0].encode()),
         )
         own = {name for name, _ in known}
         headers = [pair for pair in scope["headers"] if pair[0] not in own]

@@ -33,7 +33,7 @@ def file_of(body: bytes, content_type: str) -> tuple[str, bytes]:
     if kind.strip().lower() != "multipart/form-data" or not found:
         raise invalid(415, "a file comes in a form", "content-type")
     edge = b"--" + boundary.strip().strip('"').encode("latin-1")
-    for part in body.split(edge)[1:-1]:
+    for part in body.split(edge, _MOST)[1:-1]:
         head, split, content = part.partition(b"\r\n\r\n")
         name = _file_name(head)
         if split and name is not None:

@@ -1,6 +1,5 @@
 """What stands around every page: who looks, at whose decisions, and where else to go."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -16,6 +15,7 @@ from demur.service.sample.day import SAMPLE_TENANT
 from demur.version import __version__
 
 __all__ = [
+    "CLIENT",
     "HTML",
     "KEPT",
     "SCHEME",
@@ -34,8 +34,9 @@ __all__ = [
 
 HTML = "text/html; charset=utf-8"
 TENANT_COOKIE = "demur_tenant"
-# What the address and the scheme were; no header of a caller can have these names.
-TARGET, SCHEME = ":target", ":scheme"
+# What address was called with which scheme, and from where; no header of a caller can have
+# these names.
+TARGET, SCHEME, CLIENT = ":target", ":scheme", ":client"
 _MOST_TENANTS = 200
 _LONGEST_TENANT = 256
 KEPT = timedelta(hours=12)
@@ -54,6 +55,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     tenants: list[str]
     may_label: bool
+    sees_all: bool
     sample: bool
     target: str
     version: str = __version__
@@ -63,7 +65,7 @@ def on_thread(view: View) -> Callable[[Call], Awaitable[Answer]]:
     """Return a handler that renders away from the event loop, for the chosen tenant."""
 
     async def handler(call: Call) -> Answer:
-        answer = await asyncio.to_thread(view, viewed(call))
+        answer = await call.service.show(view, viewed(call))
         if call.caller.tenant is None and "tenant" in call.query:
             # An address that names a tenant chooses it for the pages that follow.
             chosen = tenant_cookie(call, call.query["tenant"])
@@ -105,6 +107,7 @@ def _frame(call: Call, title: str, section: str) -> Frame:
         tenant=shown,
         tenants=tenants,
         may_label=caller.may(Role.LABEL),
+        sees_all=reads and caller.tenant is None,
         sample=reads and sample and shown in {"", SAMPLE_TENANT},
         target=call.headers.get(TARGET, "/"),
     )

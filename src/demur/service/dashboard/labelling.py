@@ -1,5 +1,12 @@
-"""What people say about decisions, from forms: good, false refusal, missed harm."""
+"""What people say about decisions, from forms: good, false refusal, missed harm.
 
+A better answer is kept as a note that begins with `answer:`, which is how evals know it. A
+remark beside it is a label of its own, before it: the latest label counts, and all are kept.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from demur.evals.remediate_edits import ANSWER
 from demur.gate.clock import timestamp
 from demur.service.call import Answer, Call
 from demur.service.dashboard.forms import form_of
@@ -19,16 +26,38 @@ _LONGEST_NOTE = 2000
 def label(call: Call) -> Answer:
     """Keep a label, and lead back."""
     given = form_of(call.body)
-    value, note = given.get("value", ""), given.get("note", "").strip()
+    value = given.get("value", "")
     if value not in VALUES:
         raise invalid(422, "there is no such label", "value", f"one of {', '.join(VALUES)}")
-    if len(note) > _LONGEST_NOTE:
-        raise invalid(422, f"a note has at most {_LONGEST_NOTE} characters", "note")
+    notes = list(_notes(given))
     record = record_named(call)
     now = timestamp(call.service.clock())
-    call.service.store.add_label(
-        Label(record.decision_id, record.tenant, now, REVIEW, value, note, call.caller.name)
-    )
+    for note in notes:
+        call.service.store.add_label(
+            Label(record.decision_id, record.tenant, now, REVIEW, value, note, call.caller.name)
+        )
     back = given.get("next", "")
     usual = f"/decisions/{segment(record.decision_id)}#labels"
     return Answer(b"", 303, headers={"location": back if is_path(back) else usual})
+
+
+def _notes(given: Mapping[str, str]) -> Iterator[str]:
+    """Yield the notes that a form holds, at least one; an answer is the last.
+
+    Raises:
+        ProblemError: One is too long, or cannot be kept.
+    """
+    # Browsers send line breaks as two characters, and count them as one.
+    remark, answer = (
+        given.get(name, "").replace("\r\n", "\n").strip() for name in ("note", "answer")
+    )
+    kept = f"{ANSWER} {answer}" if answer else ""
+    for name, note in (("note", remark), ("answer", kept)):
+        if "\0" in note:
+            raise invalid(422, "no database keeps a text with a zero in it", name)
+        if len(note) > _LONGEST_NOTE:
+            raise invalid(422, f"a note has at most {_LONGEST_NOTE} characters", name)
+    if remark or not kept:
+        yield remark
+    if kept:
+        yield kept

@@ -2,25 +2,26 @@
 
 import io
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import msgspec
 
 from demur.codes.registry import Registry
-from demur.service.problem import invalid
-from demur.triage.counts import CANONICAL, LEGACY, QUOTED, Counts
+from demur.triage.counts import CANONICAL, LEGACY, QUOTED, UNKNOWN, Counts
 from demur.triage.options import Options
 from demur.triage.scan import scan_stream
 
-__all__ = ["LARGEST", "LogCode", "LogCounts", "count_log"]
+__all__ = ["LogCode", "LogCounts", "count_log"]
 
-# A small file can unpack to a very large one; a browser is not the place to count that.
-LARGEST = 1 << 30
 _MOST_CODES = 200
 
 
 class LogCode(msgspec.Struct, frozen=True, kw_only=True):
-    """A code in a log: how often its guard said it, as a line or a phrase, and who quoted it."""
+    """A code in a log: how often its guard said it, as a line or a phrase, and who quoted it.
+
+    `percent` is its share of the total, which has no unknown codes in it.
+    """
 
     code: str
     count: int
@@ -42,31 +43,34 @@ class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def count_log(name: str, content: bytes, now: datetime, registry: Registry) -> LogCounts:
+def count_log(
+    name: str,
+    content: bytes,
+    now: datetime,
+    registry: Registry,
+    progress: Callable[[int], None] | None = None,
+) -> LogCounts:
     """Return the refusals in a log: text or JSON lines, compressed or not.
 
-    Raises:
-        ProblemError: It unpacks to more than can be counted here.
+    `progress` hears how much was read each time, and may end it by an error of its own.
     """
-    read = [0]
-
-    def watched(size: int) -> None:
-        read[0] += size
-        if read[0] > LARGEST:
-            raise invalid(
-                413, f"unpacked it has more than {LARGEST} bytes", help="demur triage counts it"
-            )
-
-    options = Options(now=now, samples=1)
+    options = Options(now=now, samples=1, registry=registry)
     raw: io.RawIOBase = _Memory(content)
-    counts = scan_stream(raw, name, options, progress=watched)
+    counts = scan_stream(raw, name, options, progress=progress)
     return LogCounts(
         name=name or "a log without a name",
         size=counts.size,
-        total=sum(number for key, number in counts.rows.items() if key.kind != QUOTED),
+        total=counts.total(),
         codes=_codes(counts, registry)[:_MOST_CODES],
-        notes=[f"Read as far as it goes: {one.reason}" for one in counts.unread],
+        notes=list(_notes(counts)),
     )
+
+
+def _notes(counts: Counts) -> Iterator[str]:
+    if unknown := counts.total(UNKNOWN):
+        yield f"Not in this number: {unknown} of codes that no registry knows"
+    for one in counts.unread:
+        yield f"Read as far as it goes: {one.reason}"
 
 
 class _Memory(io.RawIOBase):
@@ -89,13 +93,13 @@ def _codes(counts: Counts, registry: Registry) -> list[LogCode]:
     for key, number in counts.rows.items():
         kinds[key.code][key.kind] += number
     own = {code: sum(by.values()) - by[QUOTED] for code, by in kinds.items()}
-    total = sum(own.values())
+    total = counts.total()
     samples = {code: found[0].text for (code, _), found in counts.samples.items() if found}
     rows = [
         LogCode(
             code=code,
             count=own[code],
-            percent=100 * own[code] / total if total else 0.0,
+            percent=100 * (by[CANONICAL] + by[LEGACY]) / total if total else 0.0,
             canonical=by[CANONICAL],
             legacy=by[LEGACY],
             quoted=by[QUOTED],

@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from demur.service.access import Role
+from demur.service.access import NOBODY, Principal, Role
 from demur.service.call import Answer, Call
 from demur.service.dashboard.forms import form_of
-from demur.service.dashboard.frame import cookie_for, is_path, page, tenant_cookie
+from demur.service.dashboard.frame import CLIENT, cookie_for, is_path, page, tenant_cookie
 from demur.service.headers import COOKIE
 from demur.service.problem import ProblemError
 
@@ -14,30 +14,48 @@ __all__ = ["login", "login_page", "logout", "switch_tenant"]
 _LONGEST_KEY = 200
 
 
-def login_page(call: Call) -> Answer:
+async def login_page(call: Call) -> Answer:
     """Return the form that asks for a key."""
     return _asking(call, call.query.get("next", "/"), "")
 
 
-def login(call: Call) -> Answer:
-    """Let somebody in who has a key with a role that reads."""
+async def login(call: Call) -> Answer:
+    """Let somebody in who has a key with a role that reads.
+
+    Raises:
+        ProblemError: There were too many tries.
+    """
     given = form_of(call.body)
     token, goal = given.get("key", "").strip(), given.get("next", "/")
     problem = "A key is needed." if not token else ""
     if not problem:
-        try:
-            caller = call.service.doorkeeper.admit(token[:_LONGEST_KEY])
-            problem = "" if caller.may(Role.READ) else "This key may not read decisions."
-        except ProblemError as error:
-            problem = f"{error.problem[:1].upper()}{error.problem[1:]}."
+        caller = await _known(call, token[:_LONGEST_KEY])
+        if isinstance(caller, ProblemError):
+            problem = f"{caller.problem[:1].upper()}{caller.problem[1:]}."
+        elif not caller.may(Role.READ):
+            problem = "This key may not read decisions."
     if problem:
         return _asking(call, goal, problem)
     return _leading(goal, cookie_for(call, f"{COOKIE}={token}"))
 
 
+async def _known(call: Call, token: str) -> Principal | ProblemError:
+    """Return whose key it is, or why it is nobody's."""
+    door = call.service.doorkeeper
+    known = door.remembered(token)
+    if known is None:
+        call.service.logins.count(call.headers.get(CLIENT, ""))
+        try:
+            known = await door.admit(token)
+        except ProblemError as error:
+            return error
+    return known
+
+
 def _asking(call: Call, goal: str, problem: str) -> Answer:
+    # A frame for nobody takes no look into the store, so it is made here and queues nowhere.
     return page(
-        call,
+        call._replace(caller=NOBODY),
         "login.html",
         title="Log in",
         status=401 if problem else 200,
@@ -46,12 +64,12 @@ def _asking(call: Call, goal: str, problem: str) -> Answer:
     )
 
 
-def logout(call: Call) -> Answer:
+async def logout(call: Call) -> Answer:
     """Forget the key."""
     return _leading("/login", cookie_for(call, f"{COOKIE}=", timedelta()))
 
 
-def switch_tenant(call: Call) -> Answer:
+async def switch_tenant(call: Call) -> Answer:
     """Look at another tenant; for those who may look at all."""
     given = form_of(call.body)
     return _leading(given.get("next", "/"), tenant_cookie(call, given.get("tenant", "")))

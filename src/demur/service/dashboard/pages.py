@@ -11,6 +11,7 @@ from demur.service.dashboard.codes import codes
 from demur.service.dashboard.decision import decision, replayed
 from demur.service.dashboard.decisions import decisions
 from demur.service.dashboard.endpoint import PageEndpoint, wants_html
+from demur.service.dashboard.evals import eval_run, evals
 from demur.service.dashboard.frame import on_thread
 from demur.service.dashboard.labelling import label
 from demur.service.dashboard.login import login, login_page, logout, switch_tenant
@@ -45,13 +46,15 @@ PAGES: tuple[Route, ...] = (
     _get("/reasons", "reasons", on_thread(reasons)),
     _get("/reasons/{code:path}", "one reason", on_thread(reason)),
     _get("/review", "the review queue", on_thread(review)),
+    _get("/evals", "evals", on_thread(evals))._replace(all_tenants=True),
+    _get("/evals/{name:path}", "one eval", on_thread(eval_run))._replace(all_tenants=True),
     _get("/codes", "codes", on_thread(codes)),
     _get("/triage", "triage", on_thread(triage_page)),
-    _post("/triage", "count a log", on_thread(triaged), Role.READ)._replace(log=True),
-    _get("/login", "the login", on_thread(login_page), None),
-    _post("/login", "log in", on_thread(login), None),
-    _post("/logout", "log out", on_thread(logout), None),
-    _post("/tenant", "look at another tenant", on_thread(switch_tenant), Role.READ),
+    _post("/triage", "count a log", triaged, Role.READ)._replace(log=True),
+    _get("/login", "the login", login_page, None),
+    _post("/login", "log in", login, None),
+    _post("/logout", "log out", logout, None),
+    _post("/tenant", "look at another tenant", switch_tenant, Role.READ),
     _get("/static/{name}", "a static file", asset, None),
 )
 

@@ -7,11 +7,11 @@ from demur.policy.policy import Policy
 from demur.policy.words import in_words
 from demur.service.call import Answer, Call
 from demur.service.dashboard.charts import stacked
-from demur.service.dashboard.finding_pages import newest
 from demur.service.dashboard.frame import page
 from demur.service.dashboard.overview import LOUD_PERCENT, reason_rows, seen
 from demur.service.dashboard.periods import PERIODS, WEEK, period_named
 from demur.service.dashboard.rows import row_of
+from demur.service.finding_pages import newest
 from demur.service.problem import invalid
 from demur.store.backend import Filter
 

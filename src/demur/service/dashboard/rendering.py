@@ -18,6 +18,7 @@ _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
 _KEPT = {"\n", "\t"}
 
 _ENOUGH = 20
+_MANIFOLD, _MANY = 3, 10
 
 
 def render(name: str, **values: Any) -> bytes:
@@ -72,10 +73,15 @@ def percent(value: float) -> str:
 def change(now: float, before: float) -> str:
     """Return how much more or less it is than before, or nothing where that says nothing.
 
-    A few before make any change look enormous, so they are not compared with.
+    A few before make any change look enormous, so they are not compared with. What is more than
+    three times as much is told as how many times.
     """
     if before < _ENOUGH:
         return ""
+    times = now / before
+    if times > _MANIFOLD:
+        shown = number(round(times)) if times >= _MANY else f"{times:.1f}"
+        return f"{shown}\N{MULTIPLICATION SIGN}"
     part = 100 * (now - before) / before
     if abs(part) < 0.5:
         return "\N{PLUS-MINUS SIGN}0\N{NARROW NO-BREAK SPACE}%"

@@ -7,12 +7,12 @@ from demur.codes.vocabulary import Verdict
 from demur.gate.clock import timestamp
 from demur.model.record import DecisionRecord
 from demur.service.call import Answer, Call
-from demur.service.dashboard.finding_pages import newest
 from demur.service.dashboard.frame import page
 from demur.service.dashboard.labelling import VALUES
 from demur.service.dashboard.overview import seen
 from demur.service.dashboard.periods import PERIODS
 from demur.service.dashboard.rows import intent_of, row_of
+from demur.service.finding_pages import newest
 from demur.service.routes.labels import REVIEW
 from demur.store.backend import Filter
 
@@ -68,8 +68,10 @@ def _labelled(call: Call, value: str) -> list[dict[str, Any]]:
     said = list(
         call.service.store.labelled(REVIEW, (value,), tenant=call.tenant(), since=_since(call))
     )
+    # Of several labels of a decision, the latest is shown.
+    latest = {label.decision_id: label for label in said}
     found = []
-    for label in reversed(said[-_LENGTH:]):
+    for label in sorted(latest.values(), key=lambda one: one.created_at)[: -_LENGTH - 1 : -1]:
         record = call.service.store.get(label.decision_id, call.tenant())
         if record is not None:
             found.append(_item(call, record, label._asdict()))
@@ -87,13 +89,10 @@ def _item(call: Call, record: DecisionRecord, label: dict[str, Any] | None) -> d
 
 
 def _tally(call: Call) -> dict[str, int]:
-    """Return how often each label was given lately."""
-    counted = dict.fromkeys(VALUES, 0)
-    for label in call.service.store.labelled(
-        REVIEW, VALUES, tenant=call.tenant(), since=_since(call)
-    ):
-        counted[label.value] += 1
-    return counted
+    """Return how many decisions got each label lately; the latest of a decision counts."""
+    said = call.service.store.labelled(REVIEW, VALUES, tenant=call.tenant(), since=_since(call))
+    latest = {label.decision_id: label.value for label in said}
+    return {value: sum(1 for one in latest.values() if one == value) for value in VALUES}
 
 
 def _since(call: Call) -> str:

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -101,16 +102,16 @@ class _Sums:
     def __init__(self, count: int) -> None:
         self._count = count
         self.now: Counter[str] = Counter()
-        self.before: Counter[str] = Counter()
+        self.before: defaultdict[str, float] = defaultdict(float)
         self._series: dict[str, list[int]] = {}
 
-    def add(self, place: int, name: str, number: int) -> None:
+    def add(self, place: "_Place", name: str, number: int) -> None:
         """Count something in a bucket; one before the first is of the period before."""
-        if place < 0:
-            self.before[name] += number
+        if place.bucket < 0:
+            self.before[name] += number * place.share
             return
         self.now[name] += number
-        self.series(name)[place] += number
+        self.series(name)[place.bucket] += number
 
     def series(self, name: str) -> list[int]:
         """Return the counts by bucket."""
@@ -120,16 +121,29 @@ class _Sums:
         return found
 
 
-class _Places(dict[str, int]):
-    """The bucket that each hour lies in, worked out once."""
+class _Place(NamedTuple):
+    """Where an hour lies: its bucket, and how much of it is compared with.
+
+    The period is not over yet, so of the one before only as much counts as has passed of it.
+    """
+
+    bucket: int
+    share: float
+
+
+class _Places(dict[str, _Place]):
+    """Where each hour lies, worked out once."""
 
     def __init__(self, period: Period, now: datetime) -> None:
         super().__init__()
         self._first, self._step = period.first(now), period.step_h
+        self._span = period.count * period.step_h
+        self._hours = now.timestamp() / 3600
 
-    def __missing__(self, hour: str) -> int:
-        moment = datetime.fromisoformat(f"{hour}:00:00+00:00")
-        place = self[hour] = hour_index(moment) // self._step - self._first
+    def __missing__(self, hour: str) -> _Place:
+        index = hour_index(datetime.fromisoformat(f"{hour}:00:00+00:00"))
+        passed = min(1.0, max(0.0, self._hours - index - self._span))
+        place = self[hour] = _Place(index // self._step - self._first, passed)
         return place
 
 
@@ -142,14 +156,14 @@ def _counted(counted: Tallies, period: Period, now: datetime) -> Watched:
     for hour, code, verdict, number in counted.reasons:
         place = places[hour]
         codes.add(place, code, number)
-        if place >= 0:
+        if place.bucket >= 0:
             split[code][verdict] += number
     total = verdicts.now.total()
     shown = [
         VerdictCount(
             verdict=verdict,
             count=verdicts.now[verdict],
-            before=verdicts.before[verdict],
+            before=round(verdicts.before[verdict]),
             percent=_part(verdicts.now[verdict], total),
             series=verdicts.series(verdict),
         )
@@ -159,7 +173,7 @@ def _counted(counted: Tallies, period: Period, now: datetime) -> Watched:
         period=period,
         buckets=period.buckets(now),
         decisions=total,
-        before=verdicts.before.total(),
+        before=round(sum(verdicts.before.values())),
         series=[sum(one) for one in zip(*(one.series for one in shown), strict=True)],
         verdicts=shown,
         codes=_ordered(_codes(codes, split, total)),
@@ -172,7 +186,7 @@ def _codes(codes: _Sums, split: dict[str, Counter[str]], total: int) -> Iterator
         yield CodeCount(
             code=code,
             count=count,
-            before=codes.before[code],
+            before=round(codes.before[code]),
             percent=_part(count, total),
             verdicts=dict(split[code]),
             series=codes.series(code),
@@ -183,7 +197,7 @@ def _surfaces(findings: Iterable[FindingTally], places: _Places) -> list[Surface
     actions: dict[str, Counter[str]] = defaultdict(Counter)
     codes: dict[str, Counter[str]] = defaultdict(Counter)
     for hour, surface, code, action, number in findings:
-        if places[hour] >= 0:
+        if places[hour].bucket >= 0:
             actions[surface][action] += number
             codes[surface][code] += number
     total = sum(one.total() for one in actions.values())

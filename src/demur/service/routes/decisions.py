@@ -1,5 +1,6 @@
 """Decisions that were made: found, told, made again, exported."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,14 +16,16 @@ from demur.gate.story import gather_story, grants_told
 from demur.model.record import DecisionRecord
 from demur.service.access import Role
 from demur.service.call import Answer, Call, answer
+from demur.service.finding_pages import newest
 from demur.service.problem import ProblemError, invalid
 from demur.service.route import Query, Route
 from demur.service.routes.shown import as_shown, record_named
 from demur.store.backend import Filter
 
-__all__ = ["FILTERS", "ROUTES", "Page", "Replayed", "Told", "wanted_of"]
+__all__ = ["FILTERS", "ROUTES", "Page", "Replayed", "Told", "is_place", "wanted_of"]
 
 _USUAL, _MOST = 50, 500
+_PLACE = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|", re.ASCII)
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,14 +88,21 @@ def wanted_of(call: Call) -> Filter:
     """Return which records a call asks for; only ones that the caller may see.
 
     Raises:
-        ProblemError: They are another tenant's.
+        ProblemError: They are another tenant's, or there is no such time or place.
     """
+    if not is_place(call.query.get("before", "")):
+        raise invalid(422, "this is no decision id", "before", "take the `next` of a page")
     asked = {field: call.query[name] for name, field in _FIELDS.items() if call.query.get(name)}
     for name in ("since", "until"):
         if name in asked:
             asked[name] = _moment(name, asked[name])
     unreviewed = call.query.get("unreviewed") == "1"
     return Filter(tenant=call.tenant(), unreviewed=unreviewed or None, **asked)
+
+
+def is_place(text: str) -> bool:
+    """Return whether a page can begin there: behind a decision id, or at the newest."""
+    return _PLACE.fullmatch(text) is not None
 
 
 def _moment(name: str, text: str) -> str:
@@ -109,12 +119,8 @@ def _moment(name: str, text: str) -> str:
 async def find(call: Call) -> Answer:
     """List decisions, newest first."""
     limit = call.number("limit", _USUAL, most=_MOST)
-    store, wanted = call.service.store, wanted_of(call)
-
-    def read() -> list[DecisionRecord]:
-        return list(store.find(wanted, newest_first=True, limit=limit + 1))
-
-    found = await call.service.work(read)
+    store, wanted, now = call.service.store, wanted_of(call), call.service.clock()
+    found = await call.service.work(newest, store, wanted, now, limit + 1)
     shown = found[:limit]
     beyond = shown[-1].decision_id if len(found) > limit else None
     return answer(Page(decisions=[as_shown(record) for record in shown], next=beyond))

@@ -22,7 +22,7 @@ _By = Annotated[str, msgspec.Meta(max_length=200, pattern=_NO_ZERO)]
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Was it right? `by` is who says so; the key stands for them otherwise."""
+    """Was it right? `by` is who says so. What is kept names the key as well."""
 
     value: Literal["good", "false_refusal", "missed_harm"]
     note: _Note = ""
@@ -53,7 +53,7 @@ async def review(call: Call) -> Answer:
     def label() -> Labelled:
         record = record_named(call)
         now = timestamp(call.service.clock())
-        by = given.by or call.caller.name
+        by = _who(call, given.by)
         call.service.store.add_label(
             Label(record.decision_id, record.tenant, now, REVIEW, given.value, given.note, by)
         )
@@ -74,7 +74,7 @@ async def learn(call: Call) -> Answer:
             given.outcome,
             severity=given.severity,
             note=given.note,
-            by=given.by or call.caller.name,
+            by=_who(call, given.by),
             expires_at=ends,
             tenant=record.tenant,
         )
@@ -90,6 +90,12 @@ async def labels(call: Call) -> Answer:
         return _labelled(call, record_named(call).decision_id)
 
     return answer(await call.service.work(read))
+
+
+def _who(call: Call, named: str) -> str:
+    """Return who says something: a name is only what somebody with this key claims."""
+    key = call.caller.name
+    return f"{named} (key {key})" if named else key
 
 
 def _labelled(call: Call, decision_id: str) -> Labelled:

@@ -8,7 +8,7 @@ import msgspec
 from demur.service.access import Role
 from demur.service.call import Answer, Call, answer
 from demur.service.route import Query, Route
-from demur.store.tally import Tallies
+from demur.store.tally import Tallies, hours_back
 
 __all__ = ["ROUTES", "Share", "Stats", "stats_of"]
 
@@ -27,7 +27,10 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """The decisions of a period: verdicts, outputs, reasons, findings, and counts by hour."""
+    """The decisions of a period: verdicts, outputs, reasons, findings, and counts by hour.
+
+    The last of its hours is the one that runs now, as on every page.
+    """
 
     hours: int
     decisions: int
@@ -44,7 +47,7 @@ async def stats(call: Call) -> Answer:
     hours = call.number("hours", _WEEK_H, most=_YEAR_H)
     now = call.service.clock()
     store, tenant = call.service.store, call.tenant()
-    since, until = now - timedelta(hours=hours), now + _INSTANT
+    since, until = hours_back(now, hours), now + _INSTANT
     counted = await call.service.work(store.tallies, tenant, since, until)
     return answer(stats_of(counted, hours))
 
@@ -100,7 +103,7 @@ ROUTES = (
         query=(
             Query(
                 "hours",
-                "How many hours back.",
+                "How many hours back, in UTC; the one that runs now is one of them.",
                 {"type": "integer", "minimum": 1, "maximum": _YEAR_H},
             ),
             Query("tenant", "Only this tenant, for a key of all."),

@@ -35,7 +35,9 @@ _CHAIN_ROWS = _CHAIN.format(columns=_ROW)
 _CHAIN_LINKS = _CHAIN.format(columns=", ".join((*UnlinkedRow._fields, _LINK)))
 _IDS = """
     SELECT decision_id FROM decision_records
-    WHERE decision_id >= %s AND decision_id < %s ORDER BY decision_id LIMIT %s
+    WHERE decision_id >= %(first)s AND decision_id < %(beyond)s
+        AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+    ORDER BY decision_id LIMIT %(limit)s
 """
 # Jumps from one tenant to the next instead of reading every record.
 _TENANTS = """
@@ -131,9 +133,11 @@ class PostgresReading:
             yield from (row[1:] for row in page)
             given["first"] = page[-1][0] + 1
 
-    def ids(self, prefix: str, limit: int) -> list[str]:
-        """Return the first decision ids that begin with `prefix`, at most `limit`."""
-        return [row[0] for row in self._rows(_IDS, [prefix, f"{prefix}\U0010ffff", limit])]
+    def ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
+        """Return the first decision ids (of a tenant) that begin with `prefix`, at most `limit`."""
+        beyond = f"{prefix}\U0010ffff"
+        given = {"first": prefix, "beyond": beyond, "tenant": tenant, "limit": limit}
+        return [row[0] for row in self._rows(_IDS, given)]
 
     def all_heads(self) -> list[Head]:
         """Return the head of every tenant, by name."""

@@ -63,11 +63,11 @@ class SqliteReading:
         query = f"{part} decision_id = ? UNION {part} root_id = ? ORDER BY seq"
         return [_record_row(row) for row in self._all(query, tenant, root_id, tenant, root_id)]
 
-    def ids(self, prefix: str, limit: int) -> list[str]:
-        """Return the first decision ids that begin with `prefix`, at most `limit`."""
-        query = f"SELECT decision_id {_FROM} WHERE decision_id >= ? AND decision_id < ?"
-        ordered = f"{query} ORDER BY decision_id LIMIT ?"
-        return [row[0] for row in self._all(ordered, prefix, prefix + _BEYOND, limit)]
+    def ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
+        """Return the first decision ids (of a tenant) that begin with `prefix`, at most `limit`."""
+        query = f"SELECT decision_id {_FROM} WHERE decision_id >= ?1 AND decision_id < ?2"
+        ordered = f"{query} AND (?4 IS NULL OR +tenant = ?4) ORDER BY decision_id LIMIT ?3"
+        return [row[0] for row in self._all(ordered, prefix, prefix + _BEYOND, limit, tenant)]
 
     def scan(self, wanted: Filter, *, newest_first: bool = False) -> Iterator[RecordRow]:
         """Yield records in the order of time, in bounded memory."""

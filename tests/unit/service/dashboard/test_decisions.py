@@ -24,6 +24,21 @@ def test_a_filter_that_nothing_can_match_is_left_out_and_said(site: Site) -> Non
     assert "There is no such verdict and no such class; it was left out." in page.text
 
 
+def test_a_page_that_begins_nowhere_is_the_first_one_and_says_so(site: Site) -> None:
+    page = site.open("/decisions?before=zzz")
+
+    assert found(page) == 5
+    assert "There is no such before; it was left out." in page.text
+    assert "Newest" not in page.text
+
+
+def test_the_beginnings_of_ids_tell_nothing_of_other_tenants(site: Site) -> None:
+    shared = site.decide(refund())[:10]
+    bearer = f"Bearer {add_key(site.call.store, 'acme')}"
+
+    assert "Nothing found" in site.open(f"/decisions?q={shared}", authorization=bearer).text
+
+
 def test_a_time_that_is_none_is_an_error_page(site: Site) -> None:
     assert "since" in site.open("/decisions?since=yesterday", 422).text
 
@@ -71,10 +86,8 @@ def test_the_beginning_of_several_ids_is_not_enough(site: Site) -> None:
 
 
 def test_nobody_finds_the_decision_of_another_tenant(site: Site) -> None:
-    store = site.call.store
-    key = add_key(store, "acme")
     decision_id = site.decide(refund(request_id="theirs"))
-    bearer = f"Bearer {key}"
+    bearer = f"Bearer {add_key(site.call.store, 'acme')}"
 
     assert "Nothing found" in site.open(f"/decisions?q={decision_id}", authorization=bearer).text
     assert "Nothing found" in site.open("/decisions?q=theirs", authorization=bearer).text

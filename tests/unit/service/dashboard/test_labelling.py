@@ -31,7 +31,15 @@ def test_a_label_leads_back_but_never_to_another_site(site: Site) -> None:
     assert away.headers["location"].startswith("/decisions/")
 
 
-@pytest.mark.parametrize("fields", [{"value": "fine"}, {}, {"value": "good", "note": "x" * 2001}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"value": "fine"},
+        {},
+        {"value": "good", "note": "x" * 2001},
+        {"value": "good", "note": "a\0b"},
+    ],
+)
 def test_what_is_no_label_is_refused(site: Site, fields: dict[str, str]) -> None:
     decision_id = site.decide(refund())
 

@@ -34,10 +34,25 @@ def test_a_percentage_is_never_nothing_for_something(value: float, shown: str) -
 
 @pytest.mark.parametrize(
     ("now", "before", "shown"),
-    [(3, 0, ""), (900, 19, ""), (30, 30, "±0"), (60, 30, "+100"), (10, 40, "−75")],  # noqa: RUF001 - a true minus
+    [
+        (3, 0, ""),
+        (900, 19, ""),
+        (30, 30, "±0"),
+        (60, 30, "+100"),
+        (90, 30, "+200"),
+        (10, 40, "−75"),  # noqa: RUF001 - a true minus
+    ],
 )
 def test_a_change_is_told_against_what_was_before(now: int, before: int, shown: str) -> None:
     assert change(now, before) == (f"{shown}{THIN}%" if shown else "")
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "shown"),
+    [(91, 30, "3.0×"), (390, 30, "13×"), (30_000, 30, f"1{THIN}000×")],  # noqa: RUF001 - a true sign
+)
+def test_many_times_as_much_is_told_as_how_many_times(now: int, before: int, shown: str) -> None:
+    assert change(now, before) == shown
 
 
 def test_nothing_hides_in_a_text() -> None:

@@ -191,3 +191,20 @@ def test_every_verdict_has_a_shape_and_a_word(site: Site) -> None:
 
     assert {one.text for one in verdicts} == {"Allow", "Deny", "Escalate"}
     assert all(one.all("svg") for one in verdicts)
+
+
+def test_what_is_never_drawn_is_not_laid_out() -> None:
+    """A list of suggestions that is given a layout takes up its room on the page."""
+    style = assets()["app.css"].content.decode()
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)
+    laid_out = {
+        name
+        for selector, body in rules
+        if "display:" in body
+        for name in re.findall(r"#([\w-]+)", selector)
+    }
+    with small_site() as site:
+        hidden = {one.attrs["id"] for one in site.open("/decisions").all("datalist")}
+
+    assert hidden
+    assert not hidden & laid_out

@@ -36,6 +36,24 @@ def test_a_period_is_counted_beside_the_one_before() -> None:
     ]
 
 
+def test_what_is_compared_is_equally_long() -> None:
+    clock = Ticking(NOON)
+    with open_store(":memory:") as store:
+        gate = gate_over(store, clock=clock)
+        for hours in (24, 25):
+            clock.now = NOON - timedelta(hours=hours)
+            for _ in range(40):
+                gate.decide(refund())
+        early = watch(store, None, NOON + timedelta(minutes=15), PERIODS["24h"])
+        late = watch(store, None, NOON + timedelta(minutes=45), PERIODS["24h"])
+        week = watch(store, None, NOON + timedelta(days=6, minutes=15), WEEK)
+
+    # Of the hour a day before the one that runs, as much counts as has passed of this one.
+    assert (early.before, late.before) == (50, 70)
+    assert week.before == 50
+    assert next(one for one in early.verdicts if one.verdict == "ALLOW").before == 50
+
+
 def test_findings_are_counted_by_surface() -> None:
     with open_store(":memory:") as store:
         clock = Ticking(NOON - timedelta(hours=30))

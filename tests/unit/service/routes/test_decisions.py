@@ -1,11 +1,14 @@
 import io
 import zipfile
+from datetime import timedelta
 
 import msgspec
 import pytest
-from gates import cleanup, finding, refund
+from gates import NOON, Ticking, cleanup, finding, gate_over, refund
 from served import Caller, add_key, served
 
+from demur.service.dashboard.periods import PERIODS
+from demur.service.dashboard.watched import watch
 from demur.service.routes.shown import as_shown
 
 
@@ -141,7 +144,9 @@ def test_labels_and_outcomes_are_kept_with_who_said_so() -> None:
         kept = call.store.experiences("acme", "2026-11-15T12:00:00.000Z")
 
     assert (first.status_code, learned.status_code) == (201, 201)
-    assert [label["by"] for label in labels] == ["mary", key.split("_")[1]]
+    key_id = key.split("_")[1]
+    # A name is a claim; the key is what is known.
+    assert [label["by"] for label in labels] == [f"mary (key {key_id})", key_id]
     assert labels[0]["note"] == said["note"]
     assert kept[0].expires_at == "2026-11-17T12:00:00.000Z"
 
@@ -176,3 +181,28 @@ def test_statistics_count_what_was_decided() -> None:
     assert found["surfaces"] == [{"name": "input", "count": 1, "percent": 100.0}]
     assert found["by_hour"] == {"2026-11-15T12": 3}
     assert other["decisions"] == 0
+
+
+def test_the_last_hours_are_those_of_every_page() -> None:
+    clock = Ticking(NOON + timedelta(minutes=40))
+    with served(clock=clock) as call:
+        gate = gate_over(call.store, clock=clock)
+        for hours in (24, 23.5, 22, 0):
+            clock.now = NOON + timedelta(minutes=40, hours=-hours)
+            gate.decide(refund())
+        stats = call("GET", "/v1/stats?hours=24").json()
+        shown = watch(call.store, None, clock.now, PERIODS["24h"])
+
+    assert shown.decisions == stats["decisions"] == 3
+    assert min(stats["by_hour"]) == shown.buckets[0].start[:13] == "2026-11-14T13"
+
+
+@pytest.mark.parametrize("before", ["zzz", "01", "I" * 26])
+def test_a_page_begins_behind_a_decision_id_alone(before: str) -> None:
+    with served() as call:
+        [one] = decided(call, 500)
+        refused = call("GET", f"/v1/decisions?before={before}")
+        behind = call("GET", f"/v1/decisions?before={one}")
+
+    assert (refused.status_code, refused.json()["where"]) == (422, "before")
+    assert behind.json() == {"decisions": [], "next": None}

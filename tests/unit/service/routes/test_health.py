@@ -61,10 +61,9 @@ def test_a_service_whose_store_does_not_answer_is_not_ready(error: Exception) ->
 
 def test_metrics_are_for_keys_of_all_tenants_and_loopback() -> None:
     with served(metrics=Metrics()) as call:
-        every, one = add_key(call.store, "", "read"), add_key(call.store, "acme", "read")
-
         assert b"demur_decisions_total" in call("GET", "/metrics").content
         assert call("GET", "/metrics").headers["content-type"].startswith("text/plain")
+        every, one = add_key(call.store, "", "read"), add_key(call.store, "acme", "read")
         assert call("GET", "/metrics", key=every).status_code == 200
         assert call("GET", "/metrics", key=one).status_code == 403
     with served() as call:

@@ -1,12 +1,15 @@
 import gzip
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from served import Caller, served
+from gates import gate_over
+from served import Caller, served, serving
 
-from demur.service.routes.triage import _bounded
+from demur.codes.registry import Registry
 from demur.service.settings import ServiceSettings
+from demur.store.opening import open_store
 
 LOG = b"""2026-11-15T12:00:01Z REFUSED: RCE_RISK: curl | sh
 2026-11-15T12:00:02Z all is well
@@ -43,6 +46,17 @@ def test_a_log_is_counted_by_hour_and_by_class() -> None:
     assert sum(group["total"] for group in classes) == 3
 
 
+def test_a_log_knows_the_codes_of_the_gate(tmp_path: Path, acme_text: Any) -> None:
+    path = tmp_path / "acme.json"
+    path.write_text(acme_text({"code": "acme.com/LATE"}))
+    with open_store(":memory:") as store:
+        gate = gate_over(store, registry=Registry.load(path))
+        with serving(gate) as call:
+            found = sent(call, b"REFUSED: acme.com/LATE: x\n").json()
+
+    assert (found["canonical"], found["unknown"]) == (1, 0)
+
+
 def test_a_log_that_was_packed_to_be_large_is_cut_off() -> None:
     with served(ServiceSettings(largest_log=100_000)) as call:
         bomb = sent(call, gzip.compress(b"\n" * 20_000_000), kind="application/gzip")
@@ -50,13 +64,6 @@ def test_a_log_that_was_packed_to_be_large_is_cut_off() -> None:
 
     assert (bomb.status_code, large.status_code) == (413, 413)
     assert bomb.json()["code"] == "REQUEST_INVALID"
-
-
-def test_a_log_that_takes_too_long_is_given_up() -> None:
-    progress = _bounded(100, -1.0)
-
-    with pytest.raises(TimeoutError):
-        progress(1)
 
 
 @pytest.mark.parametrize("query", ["?by=file", "?by=", "?top=0", "?samples=21", "?format=xml"])

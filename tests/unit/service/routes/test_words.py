@@ -46,10 +46,10 @@ def test_a_code_is_put_into_words() -> None:
 
 def test_a_decision_is_put_into_words_for_whoever_may_read_it() -> None:
     with served() as call:
-        decider = add_key(call.store, "default", "decide")
         one = call("POST", "/v1/decide", {"request": refund(500)}).json()["decision_id"]
         body = {"decision_id": one, "audience": "operator"}
         told = call("POST", "/v1/respond", body).json()
+        decider = add_key(call.store, "default", "decide")
         refused = call("POST", "/v1/respond", body, key=decider)
         allowed = call("POST", "/v1/respond", {"decision_id": one}, key=decider)
 

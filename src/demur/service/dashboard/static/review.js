@@ -24,16 +24,23 @@ const onward = () => {
 const label = async (item, value) => {
   const form = item.querySelector("form.label");
   if (!form) return;
-  const note = form.elements.note.value;
+  const note = form.elements.note.value.trim();
+  const better = form.elements.answer.value.trim();
+  // A note is either a remark or an answer; where there are both, the answer comes last and counts.
+  const notes = better ? [...(note ? [note] : []), `answer: ${better}`] : [note];
   let kept = false;
   try {
-    const answer = await fetch(`/v1/decisions/${encodeURIComponent(item.dataset.id)}/labels`, {
-      method: "POST",
-      headers: { "content-type": "application/json", accept: "application/json" },
-      body: JSON.stringify({ value, note }),
-    });
-    kept = answer.ok;
+    for (const one of notes) {
+      const answer = await fetch(`/v1/decisions/${encodeURIComponent(item.dataset.id)}/labels`, {
+        method: "POST",
+        headers: { "content-type": "application/json", accept: "application/json" },
+        body: JSON.stringify({ value, note: one }),
+      });
+      kept = answer.ok;
+      if (!kept) break;
+    }
   } catch {
+    kept = false;
     // Told below, like every other reason why it was not kept.
   }
   tell(item, kept ? value : null);
@@ -112,6 +119,9 @@ if (queue) {
     else if (event.key === "n" && item) {
       event.preventDefault();
       item.querySelector("input[name=note]")?.focus();
+    } else if (event.key === "b" && item) {
+      event.preventDefault();
+      item.querySelector("textarea[name=answer]")?.focus();
     } else if (event.key in marks && item) {
       await label(item, marks[event.key]);
       onward();

@@ -1,14 +1,17 @@
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 import pytest
 from gates import NOON, Ticking, gate_over, refund
 
 from demur.gate.gate import Gate
-from demur.service.dashboard.finding_pages import newest
+from demur.model.record import DecisionRecord
+from demur.service.finding_pages import newest
 from demur.store.backend import Filter
 from demur.store.opening import open_store
 from demur.store.store import Store
 
+ALL = Filter()
 RISKY = {"ticket_id": "T-1", "chargeback_risk": 0.95}
 
 
@@ -40,6 +43,11 @@ def filled(store: Store) -> Gate:
         Filter(verdict="ABSTAIN"),
         Filter(verdict="ALLOW"),
         Filter(action_type="refund", verdict="DENY"),
+        Filter(action_type="refund"),
+        Filter(verdict="DENY", since="2026-10-01T12:30:00.000Z", until="2026-11-08T12:01:00.000Z"),
+        Filter(verdict="DENY", until="2026-10-20"),
+        Filter(verdict="DENY", since="2026-11-12", tenant="acme"),
+        Filter(verdict="DENY", since="2026-12-01"),
         Filter(),
     ],
 )
@@ -63,3 +71,41 @@ def test_a_page_goes_on_where_the_one_before_ended() -> None:
         rest = newest(store, wanted._replace(before=whole[3].decision_id), now, 30)
 
     assert whole[4:] == rest
+
+
+class Noting(Store):
+    """Notes where is looked for records."""
+
+    spans: tuple[tuple[str | None, str | None], ...] = ()
+
+    def find(
+        self, wanted: Filter = ALL, *, newest_first: bool = False, limit: int | None = None
+    ) -> Iterator[DecisionRecord]:
+        """Note between which times is looked."""
+        self.spans = (*self.spans, (wanted.since, wanted.until))
+        return super().find(wanted, newest_first=newest_first, limit=limit)
+
+
+def test_only_hours_that_hold_something_are_read() -> None:
+    with open_store(":memory:") as store:
+        filled(store)
+        noting = Noting(store.backend)
+        wanted = Filter(
+            reason_code="CHARGEBACK_RISK_BLOCK", action_type="refund", since="2026-10-01"
+        )
+        assert len(newest(noting, wanted, NOON, 100)) > 5
+
+    assert all(since and until for since, until in noting.spans)
+    hours = [
+        datetime.fromisoformat(until) - datetime.fromisoformat(since)
+        for since, until in noting.spans
+        if since and until
+    ]
+    assert max(hours) <= timedelta(hours=2)
+
+
+def test_what_is_years_old_is_found() -> None:
+    with open_store(":memory:") as store:
+        gate_over(store, clock=Ticking(NOON - timedelta(days=2000))).decide(refund(evidence=RISKY))
+
+        assert len(newest(store, Filter(verdict="DENY"), NOON, 5)) == 1

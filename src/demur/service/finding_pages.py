@@ -16,15 +16,14 @@ from demur.store.tally import Tallies, hour_of
 
 __all__ = ["newest"]
 
-_HORIZONS = (timedelta(days=1), timedelta(days=7), timedelta(days=30), timedelta(days=366))
+_HORIZONS = tuple(timedelta(days=days) for days in (1, 7, 30, 366, 36_600))
+# Clocks of others may be ahead.
+_AHEAD = timedelta(days=366)
 _HOUR = timedelta(hours=1)
 
 
 def newest(store: Store, wanted: Filter, now: datetime, limit: int) -> list[DecisionRecord]:
-    """Return the newest records that match, at most `limit`.
-
-    What lies more than a year back is found only if it is asked for by time, subject or request.
-    """
+    """Return the newest records that match, at most `limit`."""
     if not _is_counted(wanted):
         return list(store.find(wanted, newest_first=True, limit=limit))
     tenants = [wanted.tenant] if wanted.tenant else [head.tenant for head in store.heads()]
@@ -37,13 +36,16 @@ def newest(store: Store, wanted: Filter, now: datetime, limit: int) -> list[Deci
 
 
 def _is_counted(wanted: Filter) -> bool:
-    """Return whether tallies know all that is asked for."""
+    """Return whether tallies know where to look, and no index of records does."""
     rest = wanted._replace(
         tenant=None,
         verdict=None,
         reason_code=None,
         decision_output=None,
         refusal_class=None,
+        action_type=None,
+        since=None,
+        until=None,
         unreviewed=None,
         before=None,
     )
@@ -53,12 +55,17 @@ def _is_counted(wanted: Filter) -> bool:
 
 def _counted(store: Store, wanted: Filter, now: datetime) -> Iterator[DecisionRecord]:
     """Yield a tenant's records that match, newest first, from the hours that hold any."""
-    until = now + _HOUR
+    until, oldest = now + _AHEAD, wanted.since or ""
     for horizon in _HORIZONS:
+        if timestamp(until) <= oldest:
+            return
         since = now - horizon
         for first, beyond in _stretches(store.tallies(wanted.tenant, since, until), wanted):
-            within = wanted._replace(since=timestamp(first), until=timestamp(beyond))
-            yield from store.find(within, newest_first=True)
+            low, high = max(timestamp(first), oldest), timestamp(beyond)
+            high = high if wanted.until is None else min(high, wanted.until)
+            if low < high:
+                within = wanted._replace(since=low, until=high)
+                yield from store.find(within, newest_first=True)
         until = datetime.fromisoformat(f"{hour_of(since)}:00:00+00:00")
 
 
