@@ -1,7 +1,6 @@
 import sys
 import types
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -138,11 +137,6 @@ def test_ray_has_only_so_many_parts_at_once(
     assert started == [True]
     run(tmp_path / "again", engine=ray_engine(3))
     assert started == [True]
-
-
-@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed here")
-def test_ray_itself_does_the_parts(tmp_path: Path) -> None:
-    assert len(list(run(tmp_path / "run", engine=ray_engine(2)).answers())) == 25
 
 
 def test_without_ray_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
