@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-slow test-browser test-cluster test-train fix bench-cluster generate bench bench-detect bench-guards bench-peers drift lock format lint types layers generated tests clean
+.PHONY: help dev demo test test-slow test-browser test-cluster test-train fix bench-cluster generate bench bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -115,7 +115,10 @@ generated: $(READY)
 	@echo "== generated" && $(PY) tools/generate.py --check
 
 tests: $(READY)
-	@echo "== tests" && $(PY) -m pytest --cov --cov-report=term
+	@echo "== tests" && $(PY) -m pytest
+
+coverage: $(READY) ## the tests again, with the share of branches they take (slower)
+	@$(PY) -m pytest --cov --cov-report=term
 
 clean: ## remove the environment and caches
 	@rm -rf .venv .venv-bench .venv-browser .venv-cluster .venv-drift .venv-train .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache

@@ -16,7 +16,11 @@ pytest_plugins = ["installed_guards", "postgres_server", "redis_server"]
 
 # A loaded machine draws slowly; that says nothing about the code under test.
 settings.register_profile(
-    "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "ci",
+    derandomize=True,
+    deadline=None,
+    max_examples=70,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
     "explore",

@@ -30,7 +30,7 @@ def many_files() -> Iterator[int]:
     ("clients", "room"),
     [
         pytest.param(300, 20_000, id="short"),
-        pytest.param(300, 100, id="more than there is room for"),
+        pytest.param(300, 100, id="more than there is room for", marks=pytest.mark.slow),
         pytest.param(10_000, 20_000, id="full", marks=pytest.mark.slow),
         pytest.param(10_000, 2_000, id="full, little room", marks=pytest.mark.slow),
     ],

@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,8 @@ __all__ = ["ENTRY_POINT_GROUP", "ENVIRONMENT_VARIABLE", "default_registry", "reg
 ENVIRONMENT_VARIABLE = "DEMUR_REGISTRY"
 ENTRY_POINT_GROUP = "demur.registries"
 
+_Found = tuple[str, str, int, int]
+
 
 def default_registry(*files: Path | str, environment: Mapping[str, str] | None = None) -> Registry:
     """Return core plus what `files`, the environment and installed packages add.
@@ -33,7 +35,7 @@ def default_registry(*files: Path | str, environment: Mapping[str, str] | None =
         RegistryError: A registry that was named cannot be read or breaks a rule.
     """
     named = _named(os.environ if environment is None else environment)
-    return _load((*map(str, files), *named))
+    return _load((*map(_as_found, files), *map(_as_found, named)))
 
 
 def _named(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -41,9 +43,19 @@ def _named(environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(path for path in paths if path)
 
 
-@cache
-def _load(paths: tuple[str, ...]) -> Registry:
-    named = [read_document(path) for path in paths]
+def _as_found(path: Path | str) -> _Found:
+    """Return a path with what tells whether the file is still the same, here and now."""
+    whole = os.path.abspath(path)  # noqa: PTH100 - as written, links and all, but from anywhere
+    try:
+        seen = os.stat(whole)  # noqa: PTH116 - it is a text by now
+    except (OSError, ValueError):
+        return str(path), whole, 0, 0
+    return str(path), whole, seen.st_mtime_ns, seen.st_size
+
+
+@lru_cache(maxsize=64)
+def _load(found: tuple[_Found, ...]) -> Registry:
+    named = [read_document(path) for path, *_ in found]
     return Registry(read_document(CORE_PATH), [*named, *_installed()])
 
 
@@ -111,7 +123,7 @@ def registry_or_core() -> Registry:
 @cache
 def _load_or_core(paths: tuple[str, ...]) -> Registry:
     try:
-        return _load(paths)
+        return _load(tuple(map(_as_found, paths)))
     except RegistryError as error:
         # Even where warnings are errors: reading a line never fails.
         with suppress(RuntimeWarning):

@@ -228,3 +228,18 @@ def test_reading_never_fails_where_warnings_are_errors(tmp_path: Path) -> None:
     )
 
     assert ran.stdout == "RATE_LIMIT\n"
+
+
+def test_a_file_is_read_from_where_the_program_is_and_again_once_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acme_text: Callable[..., str]
+) -> None:
+    for name, code in (("a", "acme.com/FIRST_CODE"), ("b", "acme.com/OTHER_CODE")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "acme.json").write_text(acme_text({"code": code}), encoding="utf-8")
+        monkeypatch.chdir(folder)
+        assert code in default_registry("acme.json")
+    (tmp_path / "b" / "acme.json").write_text(
+        acme_text({"code": "acme.com/A_THIRD_CODE"}), encoding="utf-8"
+    )
+    assert "acme.com/A_THIRD_CODE" in default_registry("acme.json")
