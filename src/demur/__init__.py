@@ -36,11 +36,14 @@ if TYPE_CHECKING:
     from demur.evals.measure import measure_safety_utility
     from demur.gate.config import Config
     from demur.gate.decide import decide
+    from demur.gate.enforcer import Enforcer
     from demur.gate.gate import Gate
     from demur.gate.generated import Generated
     from demur.gate.monitor import GuardrailMonitor
+    from demur.gate.occasion import Occasion
     from demur.gate.pipeline import GuardStep, Pipeline
     from demur.gate.rate_guard import RateGuard, open_limiter
+    from demur.gate.ruling import Refused, Ruling
     from demur.gate.safe_generate import asafe_generate, asafe_stream, safe_generate, safe_stream
     from demur.gate.standard import standard_pipeline
     from demur.guards.rate.limits import RateLimit
@@ -73,6 +76,7 @@ __all__ = [
     "DecisionOutput",
     "DecisionRecord",
     "DemurError",
+    "Enforcer",
     "Entry",
     "Finding",
     "FoundRefusal",
@@ -86,6 +90,7 @@ __all__ = [
     "KeyRing",
     "MemorySettings",
     "NextStep",
+    "Occasion",
     "ParsedRefusal",
     "Pipeline",
     "RateGuard",
@@ -96,7 +101,9 @@ __all__ = [
     "RefusalKind",
     "RefusalSignal",
     "RefusalSource",
+    "Refused",
     "Registry",
+    "Ruling",
     "Severity",
     "SigningKey",
     "Span",
@@ -167,11 +174,14 @@ _HOMES = {
     "demur.evals.measure": ("measure_safety_utility",),
     "demur.gate.config": ("Config",),
     "demur.gate.decide": ("decide",),
+    "demur.gate.enforcer": ("Enforcer",),
     "demur.gate.gate": ("Gate",),
     "demur.gate.generated": ("Generated",),
     "demur.gate.monitor": ("GuardrailMonitor",),
+    "demur.gate.occasion": ("Occasion",),
     "demur.gate.pipeline": ("GuardStep", "Pipeline"),
     "demur.gate.rate_guard": ("RateGuard", "open_limiter"),
+    "demur.gate.ruling": ("Refused", "Ruling"),
     "demur.gate.safe_generate": ("asafe_generate", "asafe_stream", "safe_generate", "safe_stream"),
     "demur.gate.standard": ("standard_pipeline",),
     "demur.guards.rate.limits": ("RateLimit",),

@@ -10,24 +10,16 @@ model is not listened to any further, and the guard refuses what it cannot judge
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import aclosing, closing
-from math import inf
-from typing import cast
 
-from demur.codes.vocabulary import Surface
 from demur.errors import InputError
-from demur.gate.gate import Gate
 from demur.gate.generated import Generated
-from demur.gate.generation import after, atake, before, take
+from demur.gate.generation import after, before
+from demur.gate.live import live, longest
 from demur.gate.model_call import Model, MustBeAwaitedError, aask, ask
-from demur.gate.pipeline import GuardStep
 from demur.gate.session import Session
-from demur.guards.builtin import builtin_of
-from demur.guards.events import config_of
+from demur.gate.steps import atake, take
 from demur.guards.output.stream import guard_stream, guard_stream_async
-from demur.guards.output.stream_flow import OnBlock, StreamConfig
-from demur.guards.text_rules.rules import builtin_rules
-from demur.model.finding import Action
-from demur.policy.policy import Mode
+from demur.guards.output.stream_flow import StreamConfig
 
 __all__ = ["AsyncSafeStream", "SafeStream"]
 
@@ -74,7 +66,7 @@ class SafeStream:
 
     def _answer(self) -> Iterator[str]:
         session, seen = self._session, list[str]()
-        config, longest = _live(session), _longest(session)
+        config, limit = _shape(session)
         shown = False
         try:
             said = ask(self._model, session.prompt)
@@ -82,7 +74,7 @@ class SafeStream:
                 seen.append(said)
             else:
                 with closing(said):
-                    pieces = _kept(said, seen, longest)
+                    pieces = _kept(said, seen, limit)
                     for piece in _shown(pieces, config, session.prompt):
                         shown = True
                         yield piece
@@ -94,7 +86,7 @@ class SafeStream:
             guarding = config is not None and seen
             self._generated = session.failed(error, "the output guard" if guarding else "the model")
         else:
-            self._generated = cast("Generated", take(after(session, "".join(seen)), session))
+            self._generated = take(after(session, "".join(seen)), session)
         yield from _last(self._generated, shown=shown)
 
 
@@ -138,14 +130,14 @@ class AsyncSafeStream:
 
     async def _answer(self) -> AsyncGenerator[str, None]:
         session, seen = self._session, list[str]()
-        config, longest = _live(session), _longest(session)
+        config, limit = _shape(session)
         shown = False
         try:
             said = await aask(self._model, session.prompt)
             if isinstance(said, str):
                 seen.append(said)
             else:
-                pieces = _ashown(_akept(said, seen, longest), config, session.prompt)
+                pieces = _ashown(_akept(said, seen, limit), config, session.prompt)
                 async with aclosing(said), aclosing(pieces):
                     async for piece in pieces:
                         shown = True
@@ -156,53 +148,13 @@ class AsyncSafeStream:
             guarding = config is not None and seen
             self._generated = session.failed(error, "the output guard" if guarding else "the model")
         else:
-            answer = await atake(after(session, "".join(seen)), session)
-            self._generated = cast("Generated", answer)
+            self._generated = await atake(after(session, "".join(seen)), session)
         for piece in _last(self._generated, shown=shown):
             yield piece
 
 
-def _live(session: Session) -> StreamConfig | None:
-    """Return how the answer is guarded while it comes, or None if it has to be held."""
-    if session.gate is not None and not _follows(session.gate):
-        return None
-    steps = _output_steps(session)
-    if len(steps) != 1:
-        return None
-    [step] = steps
-    if step.shadow or step.timeout_s is not None or not _is_builtin(step):
-        return None
-    config = config_of(Surface.OUTPUT, step.config)
-    rules = builtin_rules(Surface.OUTPUT) if config.rules is None else config.rules
-    warnings = [rule for rule in rules.rules if rule.action is Action.WARN]
-    if any(session.counts(rule.code, rule.action) for rule in warnings):
-        return None
-    return StreamConfig(output=config, on_block=OnBlock.END)
-
-
-def _longest(session: Session) -> float:
-    """Return how long an answer may become before a guard refuses it; infinite if none does."""
-    lengths = (
-        float(config_of(Surface.OUTPUT, step.config).longest)
-        for step in _output_steps(session)
-        if _is_builtin(step) and step.on_failure == "closed" and not step.shadow
-    )
-    return min(lengths, default=inf)
-
-
-def _output_steps(session: Session) -> list[GuardStep]:
-    return [one for one in session.pipeline.steps if one.guard.SURFACE == Surface.OUTPUT]
-
-
-def _is_builtin(step: GuardStep) -> bool:
-    return getattr(step.guard, "__name__", "") == builtin_of(Surface.OUTPUT).module
-
-
-def _follows(gate: Gate) -> bool:
-    """Return whether the gate stops exactly what findings alone would stop."""
-    policy = gate.policy
-    reads = any(rule.reads_findings for rule in policy.rules)
-    return gate.mode is Mode.ENFORCE and not policy.shadows and not reads
+def _shape(session: Session) -> tuple[StreamConfig | None, float]:
+    return live(session.pipeline, session.gate, session.registry), longest(session.pipeline)
 
 
 class _ModelError(Exception):

@@ -9,19 +9,18 @@ from typing import Any, Literal
 
 from demur.codes.default import default_registry
 from demur.codes.reason_code import ReasonCode
-from demur.codes.vocabulary import Obligation, Surface
+from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
 from demur.gate.activation import Monitor
-from demur.gate.answers import FAILED, answer_for, help_lines, with_resources
+from demur.gate.answers import FAILED, with_resources
 from demur.gate.gate import Gate
 from demur.gate.generated import Generated
 from demur.gate.pipeline import Pipeline
 from demur.gate.rate_guard import RateAsk
+from demur.gate.ruling import Ruling, rule
 from demur.guards.input.guard import InputText
-from demur.model.finding import Action, Finding
+from demur.model.finding import Finding
 from demur.model.record import DecisionRecord
-from demur.model.refusal import Refusal
-from demur.policy.evaluation import floor
 
 __all__ = ["ACTION_TYPE", "ANONYMOUS", "Session", "Stage"]
 
@@ -61,7 +60,7 @@ class Session:
         self._locale = locale
         self.ask = RateAsk(key=key, cost=cost)
         self._request = request
-        self._registry = default_registry() if gate is None else gate.registry
+        self.registry = default_registry() if gate is None else gate.registry
         self._findings: list[Finding] = []
         self._record: DecisionRecord | None = None
 
@@ -94,41 +93,21 @@ class Session:
         return asked
 
     @property
-    def blocked(self) -> bool:
-        """Whether the answer must not be given: by the gate's word, or else by the findings'."""
-        if self._record is not None:
-            return not self._record.may_execute
-        return any(self.counts(found.code, found.action) for found in self._findings)
-
-    def counts(self, code: str, action: Action) -> bool:
-        """Return whether a finding of that kind stops the answer where no gate decides."""
-        entry = self._registry[code]
-        # Neither what nobody could judge nor what obliges can be a mere warning.
-        return action is not Action.WARN or not entry.decided or bool(entry.obligations)
-
-    def answered(self, text: str) -> Generated:
-        """Return the model's answer, which may be given."""
-        resources = self._resources()
-        return Generated(
-            with_resources(text, resources),
-            findings=self.findings,
-            record=self._record,
-            obligations=self._obligations(),
-            resources=resources,
+    def ruling(self) -> Ruling:
+        """What all that was found and decided so far comes to."""
+        return rule(
+            Surface.MODEL,
+            self._findings,
+            self._record,
+            registry=self.registry,
+            locale=self._locale,
         )
 
-    def refused(self) -> Generated:
-        """Return what to say instead of an answer."""
-        refusal = self._refusal()
-        resources = self._resources()
-        return Generated(
-            answer_for(refusal, resources, self._locale),
-            blocked=True,
-            findings=self.findings,
-            record=self._record,
-            refusal=refusal,
-            obligations=self._obligations(),
-            resources=resources,
+    def answered(self, text: str) -> Generated:
+        """Return the model's answer if it may be given, or what to say instead."""
+        ruling = self.ruling
+        return self._generated(
+            ruling, with_resources(text, ruling.resources) if ruling.allowed else ruling.words
         )
 
     def failed(self, error: BaseException | str, who: str = "the model") -> Generated:
@@ -141,47 +120,18 @@ class Session:
             detail=f"{who} failed: {kind}"[:120],
             evidence={"error": kind, "stage": who.rpartition(" ")[2]},
         )
-        resources = self._resources()
+        ruling = self.ruling
+        text = with_resources(FAILED, ruling.resources)
+        return self._generated(ruling, text)._replace(blocked=False, refusal=None, error=finding)
+
+    @staticmethod
+    def _generated(ruling: Ruling, text: str) -> Generated:
         return Generated(
-            with_resources(FAILED, resources),
-            findings=self.findings,
-            record=self._record,
-            error=finding,
-            obligations=self._obligations(),
-            resources=resources,
+            text,
+            blocked=not ruling.allowed,
+            findings=ruling.findings,
+            record=ruling.record,
+            refusal=ruling.refusal,
+            obligations=ruling.obligations,
+            resources=ruling.resources,
         )
-
-    def _refusal(self) -> Refusal:
-        counted = [one for one in self._findings if self.counts(one.code, one.action)]
-        record = self._record
-        codes = [found.code for found in counted] if record is None else record.reason_codes
-        code = max(codes, key=self._strictness)
-        found = next((one for one in counted if one.code == code), None)
-        decision_id = None if record is None else record.decision_id
-        if found is None:
-            detail = "" if record is None else record.explanation.summary
-            return Refusal.of(code, detail, decision_id=decision_id, registry=self._registry)
-        return Refusal.of(
-            code,
-            found.detail,
-            evidence=found.evidence,
-            surface=found.surface,
-            decision_id=decision_id,
-            registry=self._registry,
-        )
-
-    def _strictness(self, code: str) -> int:
-        entry = self._registry[code]
-        asked = {one.action for one in self._findings if one.code == code} or {Action.BLOCK}
-        return max(floor(entry, action).precedence for action in asked)
-
-    def _obligations(self) -> tuple[Obligation, ...]:
-        named = {
-            duty for found in self._findings for duty in self._registry[found.code].obligations
-        }
-        if self._record is not None:
-            named |= set(self._record.obligations)
-        return tuple(duty for duty in Obligation if duty in named)
-
-    def _resources(self) -> tuple[str, ...]:
-        return help_lines(self._findings, self._obligations(), self._locale)

@@ -1,0 +1,249 @@
+"""The points at which an agent is held to the contract, and what is asked at each of them.
+
+Before a model is asked, when it has answered, before a tool runs, when it has returned. What
+was clean all along is decided once, before something happens; what comes back is decided
+only if something was found in it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
+from demur.detect.detector import detect_refusal
+from demur.detect.signal import RefusalKind, to_refusal
+from demur.errors import InputTypeError
+from demur.gate.described import Describe, describe_call, plain
+from demur.gate.gate import Gate
+from demur.gate.histories import Histories, finished
+from demur.gate.occasion import Occasion
+from demur.gate.pipeline import Pipeline
+from demur.gate.rate_guard import RateAsk
+from demur.gate.ruling import Ruling, rule
+from demur.gate.session import ACTION_TYPE
+from demur.gate.steps import Decide, Look, Steps
+from demur.guards.code_execution.event import Command
+from demur.guards.input.guard import InputText
+from demur.guards.output.guard import OutputText
+from demur.guards.returned.tool_result import ToolResult
+from demur.guards.tool_call.arguments import UnreadableError, read_arguments
+from demur.guards.tool_call.guard import ToolCall
+from demur.guards.tool_loop.history import Call
+from demur.model.finding import Action, Finding
+from demur.model.grant import Grant
+from demur.model.refusal import Refusal
+from demur.providers.normalize import normalize
+
+__all__ = ["COMMANDS", "Authority", "Points"]
+
+# Tools that run what stands in one of their arguments, by name.
+COMMANDS: Mapping[str, str] = {
+    "Bash": "command",
+    "bash": "command",
+    "shell": "command",
+    "terminal": "command",
+    "run_command": "command",
+    "execute_command": "command",
+    "run_shell_command": "command",
+    "python": "code",
+    "python_repl": "code",
+    "execute_python": "code",
+}
+
+# Who looks for grants that were given for a request.
+Authority = Callable[[Mapping[str, Any]], Iterable[Grant]]
+
+
+class Points(NamedTuple):
+    """What all points share: who decides, by what, and for whom if nobody else is named."""
+
+    gate: Gate | None
+    pipeline: Pipeline
+    registry: Registry
+    histories: Histories
+    seconds: Callable[[], float]
+    subject: Mapping[str, Any] | None = None
+    tenant: str | None = None
+    locale: str | None = None
+    describe: Describe = describe_call
+    accepted: tuple[str, ...] = ()
+    authority: Authority | None = None
+    commands: Mapping[str, str] = COMMANDS
+    detects: bool = True
+
+    def prompt(self, text: str, at: Occasion, cost: int) -> Steps[Ruling]:
+        """Rule on a prompt that is about to reach a model."""
+        found = yield Look(Surface.INPUT, InputText(_text("a prompt", text), self.locale))
+        ask = RateAsk(key=at.counted_as(at.subject or self.subject), cost=cost)
+        found = [*found, *(yield Look(Surface.RATE, ask))]
+        asked = self._request({"action": {"type": ACTION_TYPE}}, "input", at)
+        return (yield from self._decided(Surface.INPUT, asked, found, at))
+
+    def answer(
+        self, text: str, at: Occasion, prompt: str | None, stopped: Finding | None = None
+    ) -> Steps[Ruling]:
+        """Rule on what a model said; `stopped` is why it was not listened to any further."""
+        found = yield Look(Surface.OUTPUT, OutputText(_text("an answer", text), prompt))
+        if stopped is not None and stopped.code not in {one.code for one in found}:
+            found = [*found, stopped]
+        asked = self._request({"action": {"type": ACTION_TYPE}}, "output", at)
+        return (yield from self._if_found(Surface.OUTPUT, asked, found, at))
+
+    def tool_call(
+        self,
+        call_of: Callable[[], ToolCall],
+        at: Occasion,
+        grants: Iterable[Grant] = (),
+        accepted: Iterable[str] = (),
+    ) -> Steps[Ruling]:
+        """Rule on a tool call that is about to be made; what makes none of it is refused, too."""
+        call = call_of()
+        arguments = _arguments(call)
+        found = yield Look(Surface.TOOL_CALL, call)
+        command = arguments.get(self.commands.get(call.name, ""))
+        if isinstance(command, str):
+            found = [*found, *(yield Look(Surface.CODE_EXECUTION, Command(text=command)))]
+        made = self._call(call.name, arguments)
+        if self._keeps_history(at):
+            assert at.run is not None
+            history = self.histories.update(at.run, lambda history: history.add(made))
+            found = [*found, *(yield Look(Surface.TOOL_LOOP, history))]
+        asked = self._request(self.describe(call.name, arguments), "tool_call", at)
+        ruling: Ruling = yield from self._decided(
+            Surface.TOOL_CALL, asked, found, at, grants=grants, accepted=accepted
+        )
+        if not ruling.allowed:
+            # Whoever asks for the same again and again goes in a circle, refused or not.
+            self._finish(made, ruling.line, at, failed=True)
+        return ruling
+
+    def tool_result(
+        self, name: str, result: Any, at: Occasion, arguments: Mapping[str, Any] | str | None
+    ) -> Steps[Ruling]:
+        """Rule on what a tool returned."""
+        text = as_text(result)
+        given = {} if arguments is None else _arguments(ToolCall(name=name, arguments=arguments))
+        self._finish(self._call(name, given), text, at, failed=False)
+        found = yield Look(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
+        asked = self._request({"action": {"type": name}}, "tool_result", at)
+        return (yield from self._if_found(Surface.TOOL_RESULT, asked, found, at))
+
+    def model(
+        self, answer: Any, at: Occasion, text: str | None, prompt: str | None
+    ) -> Steps[Ruling]:
+        """Rule on whether a model, or who stands before it, refused."""
+        said = None if answer is None else normalize(answer, registry=self.registry)
+        served = said is not None and said.source is not None and said.source.served_by is not None
+        weak = served
+        if said is None and text and self.detects:
+            signal = detect_refusal(text, prompt)
+            weak = signal.kind is RefusalKind.PARTIAL
+            said = to_refusal(signal)
+        if said is None:
+            return Ruling(Surface.MODEL, locale=self.locale)
+        found = _found(said, Action.WARN if weak else Action.BLOCK)
+        asked = self._request({"action": {"type": ACTION_TYPE}}, "model", at)
+        return (yield from self._decided(Surface.MODEL, asked, [found], at, said=said))
+
+    def check(self, surface: Surface, event: Any, at: Occasion, action: str) -> Steps[Ruling]:
+        """Rule on an event of any surface."""
+        found = yield Look(surface, event)
+        asked = self._request({"action": {"type": action}}, str(surface), at)
+        return (yield from self._if_found(surface, asked, found, at))
+
+    def failed(self, surface: Surface, found: Finding, at: Occasion, action: str) -> Steps[Ruling]:
+        """Rule where nothing could be judged."""
+        asked = self._request({"action": {"type": action}}, str(surface), at)
+        return (yield from self._decided(surface, asked, [found], at))
+
+    def alone(self, surface: Surface, findings: Iterable[Finding]) -> Ruling:
+        """Return the ruling on findings that nobody decided on."""
+        return rule(surface, findings, None, registry=self.registry, locale=self.locale)
+
+    def _if_found(
+        self, surface: Surface, asked: Mapping[str, Any], found: Iterable[Finding], at: Occasion
+    ) -> Steps[Ruling]:
+        if not found:
+            return Ruling(surface, locale=self.locale)
+        return (yield from self._decided(surface, asked, found, at))
+
+    def _decided(
+        self,
+        surface: Surface,
+        asked: Mapping[str, Any],
+        found: Iterable[Finding],
+        at: Occasion,
+        *,
+        grants: Iterable[Grant] = (),
+        accepted: Iterable[str] = (),
+        said: Refusal | None = None,
+    ) -> Steps[Ruling]:
+        record = None
+        if self.gate is not None:
+            given = () if self.authority is None else self.authority(asked)
+            record = yield Decide(
+                asked,
+                found,
+                (*grants, *given),
+                (*self.accepted, *accepted),
+                at.tenant or self.tenant,
+            )
+        return rule(surface, found, record, registry=self.registry, locale=self.locale, said=said)
+
+    def _request(self, described: Mapping[str, Any], stage: str, at: Occasion) -> dict[str, Any]:
+        asked = dict(described)
+        subject, trace = at.subject or self.subject, at.trace
+        if subject is not None:
+            asked.setdefault("subject", dict(subject))
+        if trace:
+            asked["trace"] = {**(asked.get("trace") or {}), **trace}
+        asked["extensions"] = {**(asked.get("extensions") or {}), "stage": stage}
+        return asked
+
+    def _call(self, name: str, arguments: Mapping[str, Any]) -> Call:
+        return Call(name=name, arguments=plain(arguments), at_s=self.seconds())
+
+    def _keeps_history(self, at: Occasion) -> bool:
+        return at.run is not None and Surface.TOOL_LOOP in self.pipeline.surfaces
+
+    def _finish(self, call: Call, result: str, at: Occasion, *, failed: bool) -> None:
+        if self._keeps_history(at):
+            assert at.run is not None
+            self.histories.update(at.run, lambda kept: finished(kept, call, result, failed=failed))
+
+
+def as_text(value: Any) -> str:
+    """Return what a tool returned as a text that can be looked at."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(plain(value), ensure_ascii=False)
+
+
+def _text(what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputTypeError.expected(what, "a text", value)
+    return value
+
+
+def _arguments(call: ToolCall) -> Mapping[str, Any]:
+    """Return the arguments by name; of what cannot be read, nothing: its guard says so."""
+    try:
+        return read_arguments(call.arguments)
+    except UnreadableError:
+        return {}
+
+
+def _found(said: Refusal, action: Action) -> Finding:
+    """Return a refusal of somebody else's as a finding."""
+    evidence = dict(said.evidence)
+    if said.source is not None:
+        native = {"name": said.source.name, "path": said.source.path, "native": said.source.native}
+        evidence["source"] = {name: value for name, value in native.items() if value is not None}
+    return Finding(
+        code=said.code,
+        surface=Surface.MODEL,
+        detail=said.detail,
+        evidence=evidence,
+        action=action,
+    )

@@ -1,0 +1,104 @@
+"""What holds for every prompt, answer, call, finding and failure that an enforcer can meet."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from gates import CORE, finding, opened
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from toy_guards import raising, seeing
+
+from demur.codes.vocabulary import Surface
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.ruling import Ruling, counts, rule
+from demur.guards.builtin import builtin_guard
+from demur.model.finding import Action
+
+CODES = st.sampled_from(["RCE_RISK", "TOOL_NOT_ALLOWED", "CRISIS_ESCALATION", "RATE_LIMIT"])
+FINDINGS = st.lists(st.builds(finding, CODES, action=st.sampled_from(Action)), max_size=3)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+ERRORS = st.sampled_from([ValueError(), OSError(), RuntimeError("x"), KeyError("y"), SystemExit()])
+POINTS: Mapping[str, Callable[[Enforcer, Any], Ruling]] = {
+    "prompt": lambda enforcer, value: enforcer.prompt(value),
+    "answer": lambda enforcer, value: enforcer.answer(value),
+    "tool_call": lambda enforcer, value: enforcer.tool_call("lookup", value),
+    "tool_name": lambda enforcer, value: enforcer.tool_call(value, {}),
+    "tool_result": lambda enforcer, value: enforcer.tool_result("lookup", value),
+    "model": lambda enforcer, value: enforcer.model(value),
+    "check": lambda enforcer, value: enforcer.check("compaction", value, action="compact"),
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
+    """Hundreds of failures are what these tests are about."""
+    logger = logging.getLogger("demur")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    yield
+    logger.setLevel(level)
+
+
+@given(FINDINGS, st.booleans(), st.booleans())
+def test_a_ruling_follows_the_gate_or_the_findings(
+    findings: list[Any], decided: bool, advisory: bool
+) -> None:
+    """INVARIANT: a ruling allows exactly what the gate allows, or else what no finding stops."""
+    record = None
+    if decided:
+        with opened(mode="advisory" if advisory else "enforce") as gate:
+            record = gate.decide({"action": {"type": "refund"}}, findings=findings)
+    ruling = rule(Surface.INPUT, findings, record, registry=CORE)
+
+    stopped = any(counts(one.code, one.action, CORE) for one in findings)
+    assert ruling.allowed == (not stopped if record is None else record.may_execute)
+    assert (ruling.refusal is None) == ruling.allowed
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(sorted(POINTS)), ANYTHING, ERRORS, st.booleans())
+def test_nothing_that_goes_wrong_is_raised(
+    point: str, value: Any, error: BaseException, with_gate: bool
+) -> None:
+    """INVARIANT: whatever goes wrong at a point, the ruling refuses and nothing is raised."""
+
+    def authority(_: Mapping[str, Any]) -> Any:
+        raise error
+
+    guards = [
+        GuardStep(raising(error, surface=surface))
+        for surface in (Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL, Surface.TOOL_RESULT)
+    ]
+    with opened() as gate:
+        enforcer = Enforcer(
+            gate if with_gate else None,
+            pipeline=Pipeline(guards),
+            authority=None if isinstance(error, SystemExit) else authority,
+        )
+        ruling = POINTS[point](enforcer, value)
+
+    assert isinstance(ruling, Ruling)
+    # What is no refusal, and no compaction, was not judged at all; all else ran into an error.
+    assert not ruling.allowed or point in {"model", "check"}
+
+
+@given(
+    st.lists(st.sampled_from(["fine ", "words ", "and more. ", "sk-", "\n", "é", ""]), max_size=30),
+    st.booleans(),
+)
+def test_an_allowed_answer_is_shown_whole(pieces: list[str], held: bool) -> None:
+    """INVARIANT: what an answer shows is the whole of it if it is allowed."""
+    guard = seeing(surface=Surface.OUTPUT) if held else builtin_guard(Surface.OUTPUT)
+    stream = Enforcer(pipeline=Pipeline([GuardStep(guard)])).stream(Occasion())
+    shown = "".join(map(stream.add, pieces))
+    ruling = stream.end()
+
+    assert ruling.allowed
+    assert shown + stream.rest == "".join(pieces)

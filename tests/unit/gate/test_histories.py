@@ -1,0 +1,52 @@
+"""Histories of runs: kept apart, bounded, and completed by what came of calls."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from demur.gate.histories import LocalHistories, finished
+from demur.guards.tool_loop.history import Call, History
+
+
+def call(name: str = "lookup", **arguments: object) -> Call:
+    return Call(name=name, arguments=arguments)
+
+
+def added(histories: LocalHistories, run: str, one: Call) -> History:
+    return histories.update(run, lambda history: history.add(one))
+
+
+def test_runs_are_kept_apart() -> None:
+    histories = LocalHistories()
+    added(histories, "a", call())
+
+    assert len(added(histories, "a", call()).calls) == 2
+    assert len(added(histories, "b", call()).calls) == 1
+
+
+def test_the_run_longest_untouched_is_dropped() -> None:
+    histories = LocalHistories(most=2)
+    for run in ("a", "b", "a", "c"):
+        added(histories, run, call())
+
+    assert len(added(histories, "a", call()).calls) == 3
+    assert len(added(histories, "b", call()).calls) == 1
+
+
+def test_no_change_comes_between() -> None:
+    histories = LocalHistories()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: added(histories, "a", call()), range(200)))
+
+    history = histories.update("a", lambda kept: kept)
+    assert len(history.calls) + history.earlier.calls == 200
+
+
+def test_a_result_belongs_to_the_last_open_call_like_it() -> None:
+    history = History(calls=(call(x=1), call(x=2), call(x=1)))
+
+    done = finished(history, call(x=1), "there", failed=False)
+    assert [one.result for one in done.calls] == [None, None, "there"]
+    twice = finished(done, call(x=1), "again", failed=True)
+    assert [one.result for one in twice.calls] == ["again", None, "there"]
+    assert twice.calls[0].failed
+    assert finished(twice, call(x=1), "nobody asked", failed=False) == twice
+    assert finished(history, call("other"), "nobody asked", failed=False) == history
