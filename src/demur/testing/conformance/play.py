@@ -1,0 +1,121 @@
+"""Play scenes on stages, and say what came out otherwise than everywhere else."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from demur.codes.vocabulary import RefusalClass
+from demur.gate.enforcer import Enforcer
+from demur.gate.session import ACTION_TYPE
+from demur.testing.conformance.scene import Point, Scene, Seen, Stage, Tools
+from demur.testing.conformance.scene_gate import scene_enforcer
+from demur.testing.conformance.scenes import SCENES
+
+__all__ = ["Played", "play", "play_all", "table"]
+
+# Points at which a decision is made even if nothing was found.
+_ALWAYS = frozenset({Point.PROMPT, Point.TOOL_CALL})
+
+
+class Played(NamedTuple):
+    """What came of a scene on a stage: what is wrong, or that the framework has no such point."""
+
+    stage: str
+    scene: str
+    problems: tuple[str, ...] = ()
+    skipped: bool = False
+
+
+def play(stage: Stage, scene: Scene) -> Played:
+    """Return what came of one scene on one stage."""
+    if scene.point not in stage.points:
+        return Played(stage.name, scene.name, skipped=True)
+    with TemporaryDirectory() as folder, scene_enforcer(scene, Path(folder)) as enforcer:
+        for _ in range(scene.plays):
+            tools = Tools(scene)
+            seen = stage.play(scene, enforcer, tools)
+        problems = [*_said(scene, seen), *_done(stage, scene, seen, tools)]
+        problems += _recorded(scene, enforcer)
+    return Played(stage.name, scene.name, tuple(problems))
+
+
+def play_all(stages: Iterable[Stage], scenes: Iterable[Scene] = SCENES) -> list[Played]:
+    """Return what came of every scene on every stage."""
+    listed = tuple(scenes)
+    return [play(stage, scene) for stage in stages for scene in listed]
+
+
+def _said(scene: Scene, seen: Seen) -> Iterator[str]:
+    """Yield how the refusal differs from the one expected."""
+    expected, refusal = scene.expected, seen.refusal
+    if expected is None:
+        if refusal is not None:
+            yield f"nothing is to be refused, but: {refusal}"
+    elif refusal is None:
+        yield f"{expected.code} is expected, and no refusal was seen"
+    else:
+        for name in expected._fields:
+            wanted, got = getattr(expected, name), getattr(refusal, name)
+            if wanted != got:
+                yield f"{name} is {got}, not {wanted}"
+    if scene.hidden and scene.hidden in seen.text:
+        yield "what is refused was shown"
+    if scene.hidden and scene.hidden in seen.heard:
+        yield "what is refused reached the model again"
+    if scene.shown and scene.shown not in seen.text:
+        yield f"`{scene.shown}` is to be shown, not `{seen.text[:80]}`"
+
+
+def _done(stage: Stage, scene: Scene, seen: Seen, tools: Tools) -> Iterator[str]:
+    """Yield what ran and should not have, or the other way round, and what was left behind."""
+    expected = scene.expected
+    hard = expected is not None and expected.refusal_class is RefusalClass.HARD_BLOCK
+    if hard and not stage.ends_runs:
+        # The host goes on, not the framework: what it asks for later is its own affair.
+        first = scene.tools[:1]
+        ran = tuple(name for name in tools.ran if name in first)
+    else:
+        ran = tuple(tools.ran)
+    if ran != scene.runs:
+        yield f"ran {', '.join(ran) or 'nothing'}, not {', '.join(scene.runs) or 'nothing'}"
+    if seen.orphans:
+        yield f"{seen.orphans} tool calls are left without an answer"
+
+
+def _recorded(scene: Scene, enforcer: Enforcer) -> Iterator[str]:
+    """Yield what the store lacks."""
+    if scene.setting.store_down:
+        return
+    assert enforcer.gate is not None
+    assert enforcer.gate.store is not None
+    records = list(enforcer.gate.store.find())
+    if scene.expected is not None:
+        if not any(scene.expected.code in record.reason_codes for record in records):
+            yield f"no record says {scene.expected.code}"
+    elif scene.point in _ALWAYS and not any(
+        record.may_execute and record.action_type in _actions(scene) for record in records
+    ):
+        yield "no record says that it was allowed"
+
+
+def _actions(scene: Scene) -> tuple[str, ...]:
+    return scene.tools if scene.point is Point.TOOL_CALL else (ACTION_TYPE,)
+
+
+def table(played: Iterable[Played]) -> str:
+    """Return one table, scene by stage: `ok`, `-` where there is no such point, `WRONG`."""
+    results = list(played)
+    stages = list(dict.fromkeys(one.stage for one in results))
+    scenes = list(dict.fromkeys(one.scene for one in results))
+    cells = {(one.scene, one.stage): _cell(one) for one in results}
+    width = max(map(len, scenes), default=0)
+    lines = [" ".join([" " * width, *stages])]
+    for scene in scenes:
+        row = (cells.get((scene, stage), "").ljust(len(stage)) for stage in stages)
+        lines.append(" ".join([scene.ljust(width), *row]).rstrip())
+    return "\n".join(lines)
+
+
+def _cell(one: Played) -> str:
+    return "-" if one.skipped else "WRONG" if one.problems else "ok"

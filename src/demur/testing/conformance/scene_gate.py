@@ -1,0 +1,113 @@
+"""The gate and the guards of a scene: real ones, of which some are made to fail."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Surface
+from demur.gate.enforcer import Enforcer
+from demur.gate.gate import Gate
+from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.rate_guard import RateGuard
+from demur.guards.builtin import builtin_guard
+from demur.guards.rate.limits import RateLimit
+from demur.model.finding import Finding
+from demur.policy.loader import parse_policy
+from demur.policy.policy import Mode
+from demur.store.opening import open_store
+from demur.testing.conformance.scene import Scene
+from demur.testing.conformance.scenes import ARCHIVE, DENIED_TOOL
+
+__all__ = ["POLICY", "scene_enforcer"]
+
+POLICY = f"""
+schema_version: policy.v1
+policy_id: conformance
+policy_version: 1.0.0
+rules:
+  - id: R_MAY
+    stage: ALLOW_PATHS
+    if: {{ action_type: {{ in: [generate, lookup, fetch, shell, {DENIED_TOOL}, refund] }} }}
+    then: {{ verdict: ALLOW }}
+  - id: R_RISK
+    stage: HARD_BLOCKS
+    if: {{ all: [{{ action_type: refund }}, {{ evidence.chargeback_risk: {{ gt: 0.8 }} }}] }}
+    then: {{ verdict: DENY, reason_codes: [CHARGEBACK_RISK_BLOCK] }}
+  - id: R_ORDER
+    stage: REQUIREMENTS
+    if: {{ all: [{{ action_type: refund }}, {{ evidence.order_id: {{ missing: true }} }}] }}
+    then: {{ verdict: ESCALATE, reason_codes: [MISSING_EVIDENCE_REFUND], missing: [order_id] }}
+  - id: R_LARGE
+    stage: ESCALATIONS
+    if: {{ all: [{{ action_type: refund }}, {{ action.amount.value: {{ gt: 100 }} }}] }}
+    then: {{ verdict: ESCALATE, reason_codes: [REFUND_OVER_ESCALATION_LIMIT], missing: [approval] }}
+  - id: R_PURGE
+    stage: ESCALATIONS
+    if: {{ action_type: purge }}
+    then: {{ verdict: ESCALATE, reason_codes: [DESTRUCTIVE_ACTION], constraints: [{ARCHIVE}] }}
+"""
+
+_SURFACES = (
+    *(Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL),
+    *(Surface.CODE_EXECUTION, Surface.TOOL_LOOP, Surface.TOOL_RESULT),
+)
+_TOO_LONG_S = 0.2
+_PATIENCE_S = 0.02
+
+
+class _BrokenGuard:
+    """A guard that gives no verdict: it raises, or takes too long for anyone to wait."""
+
+    CODES: tuple[str, ...] = (ReasonCode.CONTEXT_INJECTION,)
+
+    def __init__(self, surface: Surface, sleeps_s: float | None) -> None:
+        self.SURFACE = surface
+        self._sleeps_s = sleeps_s
+
+    def check(self, _event: Any, _config: Any = None) -> Iterator[Finding]:
+        """Fail."""
+        if self._sleeps_s is None:
+            raise ConnectionError
+        time.sleep(self._sleeps_s)
+        return iter(())
+
+
+@contextmanager
+def scene_enforcer(scene: Scene, folder: Path) -> Iterator[Enforcer]:
+    """Yield the enforcer of a scene, with a store in `folder`."""
+    setting = scene.setting
+    store = open_store(str(folder / "scene.db"))
+    if setting.store_down:
+        store.close()
+    with Gate(
+        parse_policy(POLICY), store, mode=Mode.ADVISORY if setting.advisory else None
+    ) as gate:
+        yield Enforcer(
+            gate,
+            pipeline=_pipeline(scene),
+            subject={"id": "billing", "type": "agent"},
+            accepted=setting.accepted,
+        )
+
+
+def _pipeline(scene: Scene) -> Pipeline:
+    setting = scene.setting
+    steps = [
+        GuardStep(
+            builtin_guard(surface),
+            {"deny": [DENIED_TOOL]} if surface is Surface.TOOL_CALL else None,
+        )
+        for surface in _SURFACES
+    ]
+    if setting.broken is not None:
+        steps.append(GuardStep(_BrokenGuard(Surface(setting.broken), None), name="broken"))
+    if setting.slow is not None:
+        guard = _BrokenGuard(Surface(setting.slow), _TOO_LONG_S)
+        steps.append(GuardStep(guard, timeout_s=_PATIENCE_S, name="slow"))
+    if setting.prompts_an_hour is not None:
+        limit = RateLimit(count=setting.prompts_an_hour, per_s=3600)
+        steps.append(GuardStep(RateGuard(limit), name="rate"))
+    return Pipeline(steps)
