@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-slow test-browser test-cluster test-train fix bench-cluster generate bench bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
+.PHONY: help dev demo test test-slow test-adapters test-browser test-cluster test-train fix bench-cluster generate bench bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -33,6 +33,19 @@ bench-cluster: .venv-cluster/.ready ## measure triage on Spark and Ray
 	@.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
 	@.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/cluster.in
 	@.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-adapters: .venv-adapters/.ready .venv-litellm/.ready ## the adapters with the real frameworks and their fake models
+	@.venv-adapters/bin/python -m mypy --no-error-summary src/demur/integrations tests/adapters
+	@.venv-adapters/bin/python -m pytest -m adapters tests
+	@.venv-litellm/bin/python -m pytest -m litellm tests
+	@.venv-litellm/bin/python tools/adapters_table.py --to .demur_cache/played.json
+	@.venv-adapters/bin/python tools/adapters_table.py --with .demur_cache/played.json
+
+.venv-adapters/.ready .venv-litellm/.ready: .venv-%/.ready: requirements/dev.txt requirements/%.txt
+	@echo "== setting up .venv-$*" && rm -rf .venv-$* && python3 -m venv .venv-$*
+	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt --requirement requirements/$*.txt
+	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 test-train: .venv-train/.ready ## train a tiny model with preference pairs, and measure it
@@ -95,6 +108,9 @@ lock: $(READY) ## pin the newest versions with hashes (needs uv)
 	@uv pip compile pyproject.toml requirements/bench.in --extra memory --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
 	  --quiet --output-file requirements/bench.txt
+	@for one in adapters litellm; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
+	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
+	  --quiet --output-file requirements/$$one.txt; done
 	@uv pip compile requirements/browser.in --constraint requirements/dev.txt --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
 	  --quiet --output-file requirements/browser.txt
@@ -121,7 +137,7 @@ coverage: $(READY) ## the tests again, with the share of branches they take (slo
 	@$(PY) -m pytest --cov --cov-report=term
 
 clean: ## remove the environment and caches
-	@rm -rf .venv .venv-bench .venv-browser .venv-cluster .venv-drift .venv-train .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
+	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-drift .venv-litellm .venv-train .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
 $(READY): requirements/dev.txt pyproject.toml
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "demur needs Python 3.11 or newer; python3 is " + sys.version.split()[0])'

@@ -22,7 +22,8 @@ PAGES = [
         if "reference/codes/" not in path.as_posix()  # one form, checked where it is generated
     ),
 ]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A second word says in which environment the block runs.
+FENCE = re.compile(r"^```(\w*)(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -32,16 +33,22 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks(language: str) -> Iterator[Block]:
+def blocks(language: str, environment: str | None = None) -> Iterator[Block]:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for found in FENCE.finditer(text):
-            if found[1] == language:
-                yield Block(page, text.count("\n", 0, found.start()) + 2, found[2])
+            if (found[1], found[2]) == (language, environment):
+                yield Block(page, text.count("\n", 0, found.start()) + 2, found[3])
 
 
 def name(block: Block) -> str:
     return f"{block.page.relative_to(ROOT)}:{block.line}"
+
+
+def run(block: Block) -> None:
+    code = compile("\n" * (block.line - 1) + block.text, str(block.page), "exec")
+
+    exec(code, {"__name__": "page"})  # noqa: S102 - our own pages
 
 
 @pytest.mark.parametrize("block", list(blocks("python")), ids=name)
@@ -49,9 +56,33 @@ def test_every_python_block_runs(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code = compile("\n" * (block.line - 1) + block.text, str(block.page), "exec")
+    run(block)
 
-    exec(code, {"__name__": "page"})  # noqa: S102 - our own pages
+
+@pytest.mark.adapters
+@pytest.mark.parametrize("block", list(blocks("python", "adapters")), ids=name)
+def test_every_python_block_runs_in_its_framework(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(block)
+
+
+@pytest.mark.litellm
+@pytest.mark.parametrize("block", list(blocks("python", "litellm")), ids=name)
+def test_every_python_block_runs_with_litellm(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    run(block)
+
+
+def test_every_environment_of_a_block_is_known() -> None:
+    known = {None, "adapters", "litellm"}
+    named = {found[2] for page in PAGES for found in FENCE.finditer(page.read_text("utf-8"))}
+
+    assert named <= known
 
 
 def acme(version: str, *codes: tuple[str, str]) -> dict[str, Any]:

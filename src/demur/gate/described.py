@@ -23,7 +23,7 @@ def describe_call(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     amount = _amount(arguments)
     if amount is not None:
         action["amount"] = amount
-    return {"action": action, "evidence": plain(arguments)}
+    return {"action": action, "evidence": arguments}
 
 
 def _amount(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -32,7 +32,7 @@ def _amount(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         currency = arguments.get("currency")
         return {"value": value, **({"currency": currency} if isinstance(currency, str) else {})}
     if isinstance(value, Mapping) and "value" in value:
-        return dict(plain(value))
+        return dict(value)
     return None
 
 

@@ -93,6 +93,7 @@ class Enforcer:
             authority,
             commands,
             detects,
+            frozenset(self.pipeline.surfaces),
         )
 
     def prompt(self, text: str, at: Occasion = _ANYWHERE, *, cost: int = 1) -> Ruling:

@@ -7,7 +7,7 @@ only if something was found in it.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
@@ -71,12 +71,14 @@ class Points(NamedTuple):
     authority: Authority | None = None
     commands: Mapping[str, str] = COMMANDS
     detects: bool = True
+    surfaces: frozenset[str] = frozenset()
 
     def prompt(self, text: str, at: Occasion, cost: int) -> Steps[Ruling]:
         """Rule on a prompt that is about to reach a model."""
         found = yield Look(Surface.INPUT, InputText(_text("a prompt", text), self.locale))
-        ask = RateAsk(key=at.counted_as(at.subject or self.subject), cost=cost)
-        found = [*found, *(yield Look(Surface.RATE, ask))]
+        if Surface.RATE in self.surfaces:
+            ask = RateAsk(key=at.counted_as(at.subject or self.subject), cost=cost)
+            found = [*found, *(yield Look(Surface.RATE, ask))]
         asked = self._request({"action": {"type": ACTION_TYPE}}, "input", at)
         return (yield from self._decided(Surface.INPUT, asked, found, at))
 
@@ -99,14 +101,14 @@ class Points(NamedTuple):
     ) -> Steps[Ruling]:
         """Rule on a tool call that is about to be made; what makes none of it is refused, too."""
         call = call_of()
-        arguments = _arguments(call)
+        arguments = _arguments(call.arguments)
         found = yield Look(Surface.TOOL_CALL, call)
         command = arguments.get(self.commands.get(call.name, ""))
-        if isinstance(command, str):
+        if isinstance(command, str) and Surface.CODE_EXECUTION in self.surfaces:
             found = [*found, *(yield Look(Surface.CODE_EXECUTION, Command(text=command)))]
-        made = self._call(call.name, arguments)
         if self._keeps_history(at):
             assert at.run is not None
+            made = Call(name=call.name, arguments=arguments, at_s=self.seconds())
             history = self.histories.update(at.run, lambda history: history.add(made))
             found = [*found, *(yield Look(Surface.TOOL_LOOP, history))]
         asked = self._request(self.describe(call.name, arguments), "tool_call", at)
@@ -115,7 +117,7 @@ class Points(NamedTuple):
         )
         if not ruling.allowed:
             # Whoever asks for the same again and again goes in a circle, refused or not.
-            self._finish(made, ruling.line, at, failed=True)
+            self._finish(call.name, arguments, ruling.line, at, failed=True)
         return ruling
 
     def tool_result(
@@ -123,8 +125,7 @@ class Points(NamedTuple):
     ) -> Steps[Ruling]:
         """Rule on what a tool returned."""
         text = as_text(result)
-        given = {} if arguments is None else _arguments(ToolCall(name=name, arguments=arguments))
-        self._finish(self._call(name, given), text, at, failed=False)
+        self._finish(name, arguments, text, at, failed=False)
         found = yield Look(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
         asked = self._request({"action": {"type": name}}, "tool_result", at)
         return (yield from self._if_found(Surface.TOOL_RESULT, asked, found, at))
@@ -201,16 +202,24 @@ class Points(NamedTuple):
         asked["extensions"] = {**(asked.get("extensions") or {}), "stage": stage}
         return asked
 
-    def _call(self, name: str, arguments: Mapping[str, Any]) -> Call:
-        return Call(name=name, arguments=plain(arguments), at_s=self.seconds())
-
     def _keeps_history(self, at: Occasion) -> bool:
-        return at.run is not None and Surface.TOOL_LOOP in self.pipeline.surfaces
+        return at.run is not None and Surface.TOOL_LOOP in self.surfaces
 
-    def _finish(self, call: Call, result: str, at: Occasion, *, failed: bool) -> None:
-        if self._keeps_history(at):
-            assert at.run is not None
-            self.histories.update(at.run, lambda kept: finished(kept, call, result, failed=failed))
+    def _finish(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | None,
+        result: str,
+        at: Occasion,
+        *,
+        failed: bool,
+    ) -> None:
+        """Complete the history of a run, if one is kept, by what came of a call."""
+        if not self._keeps_history(at):
+            return
+        assert at.run is not None
+        call = Call(name=name, arguments=_arguments(arguments or {}))
+        self.histories.update(at.run, lambda kept: finished(kept, call, result, failed=failed))
 
 
 def as_text(value: Any) -> str:
@@ -226,10 +235,14 @@ def _text(what: str, value: Any) -> str:
     return value
 
 
-def _arguments(call: ToolCall) -> Mapping[str, Any]:
-    """Return the arguments by name; of what cannot be read, nothing: its guard says so."""
+def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    """Return arguments by name; of a text that cannot be read, nothing: its guard says so."""
+    if isinstance(given, Mapping):
+        return cast("Mapping[str, Any]", plain(given))
+    if not isinstance(given, str):
+        raise InputTypeError.expected("arguments", "an object, or the text of one", given)
     try:
-        return read_arguments(call.arguments)
+        return read_arguments(given)
     except UnreadableError:
         return {}
 
