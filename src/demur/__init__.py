@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from demur.gate.generated import Generated
     from demur.gate.monitor import GuardrailMonitor
     from demur.gate.occasion import Occasion
+    from demur.gate.open_enforcer import open_enforcer
     from demur.gate.pipeline import GuardStep, Pipeline
     from demur.gate.rate_guard import RateGuard, open_limiter
     from demur.gate.ruling import Refused, Ruling
@@ -132,6 +133,7 @@ __all__ = [
     "measure_safety_utility",
     "next_step",
     "normalize",
+    "open_enforcer",
     "open_limiter",
     "open_store",
     "parse_policy",
@@ -179,6 +181,7 @@ _HOMES = {
     "demur.gate.generated": ("Generated",),
     "demur.gate.monitor": ("GuardrailMonitor",),
     "demur.gate.occasion": ("Occasion",),
+    "demur.gate.open_enforcer": ("open_enforcer",),
     "demur.gate.pipeline": ("GuardStep", "Pipeline"),
     "demur.gate.rate_guard": ("RateGuard", "open_limiter"),
     "demur.gate.ruling": ("Refused", "Ruling"),

@@ -14,8 +14,9 @@ from demur.cli.terminal import Paint
 from demur.cli.workspace import make_private, read_settings
 from demur.errors import InputError
 from demur.gate.config import CONFIG_NAME, open_configured_store
+from demur.gate.open_enforcer import agent_policy
 
-__all__ = ["configure", "run", "templates"]
+__all__ = ["agent_templates", "configure", "run", "templates"]
 
 _ABOUT = {
     CONFIG_NAME: "the settings",
@@ -26,6 +27,17 @@ _ABOUT = {
 _NEXT = (
     ("demur decide samples/small-refund.json", "decide a request"),
     ("demur decide samples/large-refund.json", "one that waits for a person"),
+    ("demur explain last", "why it was decided so"),
+    ("demur policy test policy.yaml policy.test.yaml", "after each change of a rule"),
+    ("demur doctor", "whether all is well"),
+)
+_ABOUT_AGENT = {
+    CONFIG_NAME: "the settings",
+    "policy.yaml": "what an agent may do: guards decide, and a few rules to make yours",
+    "policy.test.yaml": "what the rules must conclude, case by case",
+}
+_NEXT_AGENT = (
+    ("python -c \"import demur; print(demur.open_enforcer().prompt('Hello').allowed)\"", "ask by hand"),
     ("demur explain last", "why it was decided so"),
     ("demur policy test policy.yaml policy.test.yaml", "after each change of a rule"),
     ("demur doctor", "whether all is well"),
@@ -45,6 +57,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="where; here if absent"
     )
     parser.add_argument(
+        "--agent",
+        action="store_true",
+        help="begin with the policy for agents: guards decide, and large amounts wait for a person",
+    )
+    parser.add_argument(
         "--force",
         action="store_true",
         help="write over files that are there; a store is always kept as it is",
@@ -54,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the folder, and say what to do next."""
     folder: Path = args.folder
-    made = list(templates())
+    made = list(agent_templates() if args.agent else templates())
     there = [template.path for template in made if (folder / template.path).exists()]
     if there and not args.force:
         raise InputError(
@@ -67,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         _make_folder(path.parent)
         write(path, template.text)
     new = _make_store(folder)
-    print("\n".join(_told(folder, Paint(), new_store=new)))
+    print("\n".join(_told(folder, Paint(), new_store=new, agent=args.agent)))
     named = os.environ.get("DEMUR_CONFIG")
     if named:
         print(f"note: DEMUR_CONFIG names {named}: commands go by that, not by this folder")
@@ -77,6 +94,14 @@ def run(args: argparse.Namespace) -> int:
 def templates() -> Iterator[Template]:
     """Yield the files of a working folder."""
     return _walk(files("demur.cli") / "templates", "")
+
+
+def agent_templates() -> Iterator[Template]:
+    """Yield the files of a working folder for agents: the same settings, and their own policy."""
+    usual = {template.path: template for template in templates()}
+    yield usual[CONFIG_NAME]
+    yield Template("policy.yaml", agent_policy())
+    yield from _walk(files("demur.cli") / "templates_agent", "")
 
 
 def _walk(folder: Traversable, before: str) -> Iterator[Template]:
@@ -107,15 +132,17 @@ def _make_store(folder: Path) -> bool:
     return new
 
 
-def _told(folder: Path, paint: Paint, *, new_store: bool) -> Iterator[str]:
-    about = {**_ABOUT, "demur.db": f"the store{', empty' if new_store else '; kept as it was'}"}
+def _told(folder: Path, paint: Paint, *, new_store: bool, agent: bool) -> Iterator[str]:
+    store = f"the store{', empty' if new_store else '; kept as it was'}"
+    about = {**(_ABOUT_AGENT if agent else _ABOUT), "demur.db": store}
+    after = _NEXT_AGENT if agent else _NEXT
     here = folder == Path()
     yield paint("made here:" if here else f"made in {folder}:", "bold")
     space = max(map(len, about))
     for name, words in about.items():
         yield f"  {paint(name.ljust(space), 'cyan')}  {words}"
     yield paint("next:", "bold")
-    steps = list(_NEXT) if here else [(f"cd {shlex.quote(str(folder))}", ""), *_NEXT]
+    steps = list(after) if here else [(f"cd {shlex.quote(str(folder))}", ""), *after]
     space = max(len(step) for step, _ in steps)
     for step, words in steps:
         yield f"  {step.ljust(space)}  {paint(words, 'dim')}".rstrip()

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 from demur.codes.default import default_registry
 from demur.codes.reason_code import ReasonCode
@@ -244,6 +244,17 @@ class Enforcer:
         """
         where = Surface(surface)
         return await self._ataken(self._points.check(where, event, at, action), where, at, action)
+
+    def close(self) -> None:
+        """Close the gate and its store."""
+        if self.gate is not None:
+            self.gate.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # Where anything goes wrong, nothing goes ahead.
 

@@ -6,7 +6,8 @@ import pytest
 from commandline import demur
 from desk import LARGE, RISKY, SMALL, UNCLEAR
 
-from demur.cli.init import templates
+from demur.cli.init import agent_templates, templates
+from demur.gate.open_enforcer import open_enforcer
 
 
 @pytest.fixture(autouse=True)
@@ -91,3 +92,16 @@ def test_settings_that_are_named_elsewhere_are_pointed_out(monkeypatch: pytest.M
     assert ran.out.endswith(
         "note: DEMUR_CONFIG names /etc/demur.toml: commands go by that, not by this folder\n"
     )
+
+
+def test_an_agent_begins_with_a_policy_of_its_own() -> None:
+    ran = demur("init", "--agent")
+    table = demur("policy", "test", "--require-coverage", "policy.yaml", "policy.test.yaml")
+
+    assert (ran.status, ran.err) == (0, "")
+    assert all(Path(template.path).is_file() for template in agent_templates())
+    assert not Path("samples").exists()
+    assert (table.status, table.out) == (0, "6 passed, 0 failed\n")
+    with open_enforcer() as enforcer:
+        assert enforcer.prompt("Hello").allowed
+    assert demur("explain", "last").status == 0
