@@ -8,6 +8,7 @@ import pytest
 from gates import CORE, finding, opened
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from toy_guards import raising, seeing
 
 from demur.codes.vocabulary import Surface
@@ -102,3 +103,17 @@ def test_an_allowed_answer_is_shown_whole(pieces: list[str], held: bool) -> None
 
     assert ruling.allowed
     assert shown + stream.rest == "".join(pieces)
+
+
+@given(st.lists(st.builds(finding, CODES, action=st.sampled_from(Action)), min_size=1, max_size=3))
+def test_no_constraint_answers_a_guard(findings: list[Any]) -> None:
+    """INVARIANT: accepted constraints lift nothing that a guard found."""
+    seen = [replace(one, surface=Surface.TOOL_CALL) for one in findings]
+    looking = seeing(*seen, codes=tuple({one.code for one in seen}), surface=Surface.TOOL_CALL)
+    with opened() as gate:
+        pipeline = Pipeline([GuardStep(looking)])
+        enforcer = Enforcer(gate, pipeline=pipeline, accepted=["dry_run"])
+        ruling = enforcer.tool_call("cleanup", {})
+
+    stopped = any(counts(one.code, one.action, CORE) for one in seen)
+    assert ruling.allowed == (not stopped)

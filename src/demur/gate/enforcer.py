@@ -178,12 +178,17 @@ class Enforcer:
         at: Occasion = _ANYWHERE,
         *,
         arguments: Mapping[str, Any] | str | None = None,
+        grants: Iterable[Grant] = (),
+        accepted: Iterable[str] = (),
     ) -> Ruling:
         """Return the ruling on what a tool returned: a text, or what has a JSON form.
 
-        The `arguments` of the call say, in a run with several open calls, which one it was.
+        What the call was made with stands beside it: it is decided on the same request again,
+        once something was found. Without `arguments`, those of the last open call in the run.
         """
-        steps = self._points.tool_result(name, result, at, arguments)
+        steps = self._points.tool_result(
+            name, result, at, arguments, grants=grants, accepted=accepted
+        )
         return self._taken(steps, Surface.TOOL_RESULT, at, name)
 
     async def atool_result(
@@ -193,9 +198,13 @@ class Enforcer:
         at: Occasion = _ANYWHERE,
         *,
         arguments: Mapping[str, Any] | str | None = None,
+        grants: Iterable[Grant] = (),
+        accepted: Iterable[str] = (),
     ) -> Ruling:
         """Return the ruling on what a tool returned, like `tool_result`."""
-        steps = self._points.tool_result(name, result, at, arguments)
+        steps = self._points.tool_result(
+            name, result, at, arguments, grants=grants, accepted=accepted
+        )
         return await self._ataken(steps, Surface.TOOL_RESULT, at, name)
 
     def model(

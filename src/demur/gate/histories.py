@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from demur.guards.tool_loop.history import Call, History
 
-__all__ = ["MOST_RUNS", "Histories", "LocalHistories", "finished"]
+__all__ = ["MOST_RUNS", "Histories", "LocalHistories", "finished", "last_open"]
 
 MOST_RUNS = 10_000
 _NONE = History()
@@ -42,12 +42,18 @@ class LocalHistories:
         return history
 
 
+def last_open(history: History, name: str, arguments: Any = None) -> Call | None:
+    """Return the last call of that name, and of these arguments if known, without a result."""
+    wanted = None if arguments is None else Call(name=name, arguments=arguments).exact
+    for call in reversed(history.calls):
+        if call.result is None and call.name == name and wanted in {None, call.exact}:
+            return call
+    return None
+
+
 def finished(history: History, call: Call, result: Any, *, failed: bool) -> History:
-    """Return the history with what came of a call: the last one like it that had no result."""
-    for place in range(len(history.calls) - 1, -1, -1):
-        one = history.calls[place]
-        if one.result is None and one.name == call.name and one.exact == call.exact:
-            done = replace(one, result=result, failed=failed)
-            before, after = history.calls[:place], history.calls[place + 1 :]
-            return replace(history, calls=(*before, done, *after))
-    return history
+    """Return the history with what came of a call that is in it."""
+    calls = tuple(
+        replace(one, result=result, failed=failed) if one is call else one for one in history.calls
+    )
+    return replace(history, calls=calls)

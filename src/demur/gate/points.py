@@ -16,11 +16,11 @@ from demur.detect.signal import RefusalKind, to_refusal
 from demur.errors import InputTypeError
 from demur.gate.described import Describe, describe_call, plain
 from demur.gate.gate import Gate
-from demur.gate.histories import Histories, finished
+from demur.gate.histories import Histories, finished, last_open
 from demur.gate.occasion import Occasion
 from demur.gate.pipeline import Pipeline
 from demur.gate.rate_guard import RateAsk
-from demur.gate.ruling import Ruling, rule
+from demur.gate.ruling import Ruling, counts, rule
 from demur.gate.session import ACTION_TYPE
 from demur.gate.steps import Decide, Look, Steps
 from demur.guards.code_execution.event import Command
@@ -29,7 +29,7 @@ from demur.guards.output.guard import OutputText
 from demur.guards.returned.tool_result import ToolResult
 from demur.guards.tool_call.arguments import UnreadableError, read_arguments
 from demur.guards.tool_call.guard import ToolCall
-from demur.guards.tool_loop.history import Call
+from demur.guards.tool_loop.history import Call, History
 from demur.model.finding import Action, Finding
 from demur.model.grant import Grant
 from demur.model.refusal import Refusal
@@ -121,14 +121,27 @@ class Points(NamedTuple):
         return ruling
 
     def tool_result(
-        self, name: str, result: Any, at: Occasion, arguments: Mapping[str, Any] | str | None
+        self,
+        name: str,
+        result: Any,
+        at: Occasion,
+        arguments: Mapping[str, Any] | str | None,
+        *,
+        grants: Iterable[Grant] = (),
+        accepted: Iterable[str] = (),
     ) -> Steps[Ruling]:
-        """Rule on what a tool returned."""
+        """Rule on what a tool returned: on the same request as before, with what is known now."""
         text = as_text(result)
-        self._finish(name, arguments, text, at, failed=False)
+        given = self._finish(name, arguments, text, at, failed=False)
         found = yield Look(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
-        asked = self._request({"action": {"type": name}}, "tool_result", at)
-        return (yield from self._if_found(Surface.TOOL_RESULT, asked, found, at))
+        if not found:
+            return Ruling(Surface.TOOL_RESULT, locale=self.locale)
+        asked = self._request(self.describe(name, given), "tool_result", at)
+        return (
+            yield from self._decided(
+                Surface.TOOL_RESULT, asked, found, at, grants=grants, accepted=accepted
+            )
+        )
 
     def model(
         self, answer: Any, at: Occasion, text: str | None, prompt: str | None
@@ -183,11 +196,13 @@ class Points(NamedTuple):
         record = None
         if self.gate is not None:
             given = () if self.authority is None else self.authority(asked)
+            # INVARIANT: accepted constraints lift nothing that a guard found.
+            seen = any(counts(one.code, one.action, self.registry) for one in found)
             record = yield Decide(
                 asked,
                 found,
                 (*grants, *given),
-                (*self.accepted, *accepted),
+                () if seen else (*self.accepted, *accepted),
                 at.tenant or self.tenant,
             )
         return rule(surface, found, record, registry=self.registry, locale=self.locale, said=said)
@@ -213,13 +228,23 @@ class Points(NamedTuple):
         at: Occasion,
         *,
         failed: bool,
-    ) -> None:
-        """Complete the history of a run, if one is kept, by what came of a call."""
+    ) -> Mapping[str, Any]:
+        """Complete the history of a run, if one is kept; return the arguments of the call."""
+        given = None if arguments is None else _arguments(arguments)
         if not self._keeps_history(at):
-            return
+            return given or {}
         assert at.run is not None
-        call = Call(name=name, arguments=_arguments(arguments or {}))
-        self.histories.update(at.run, lambda kept: finished(kept, call, result, failed=failed))
+        done: list[Call] = []
+
+        def change(kept: History) -> History:
+            call = last_open(kept, name, given)
+            if call is None:
+                return kept
+            done.append(call)
+            return finished(kept, call, result, failed=failed)
+
+        self.histories.update(at.run, change)
+        return (done[0].arguments if done and given is None else given) or {}
 
 
 def as_text(value: Any) -> str:

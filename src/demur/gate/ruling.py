@@ -178,7 +178,7 @@ def refusal_of(
     if found is None:
         return Refusal.of(
             code,
-            "" if record is None else record.explanation.summary,
+            registry[code].summary,
             evidence=_needs(record),
             decision_id=decision_id,
             registry=registry,
@@ -193,10 +193,13 @@ def refusal_of(
     )
 
 
-def _strictness(code: str, findings: Iterable[Finding], registry: Registry) -> int:
+def _strictness(code: str, findings: Iterable[Finding], registry: Registry) -> tuple[int, int]:
+    """Return the rank of a code: by the verdict that it asks for, then by its class."""
     entry = registry[code]
     asked = {one.action for one in findings if one.code == code} or {Action.BLOCK}
-    return max(floor(entry, action).precedence for action in asked)
+    kind = entry.refusal_class
+    verdict = max(floor(entry, action).precedence for action in asked)
+    return verdict, 0 if kind is None else kind.strictness
 
 
 def _needs(record: DecisionRecord | None) -> dict[str, Any]:

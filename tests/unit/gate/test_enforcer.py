@@ -387,3 +387,39 @@ def test_a_refund_passes_as_it_does_without_an_enforcer() -> None:
     with opened() as gate:
         enforcer = Enforcer(gate, pipeline=NOBODY, describe=lambda _name, _given: refund())
         assert enforcer.tool_call("anything", {}).allowed
+
+
+RESULTS = seeing(
+    finding("CONTEXT_INJECTION", surface=Surface.TOOL_RESULT),
+    codes=("CONTEXT_INJECTION",),
+    surface=Surface.TOOL_RESULT,
+)
+
+
+def test_a_result_is_decided_on_the_request_of_its_call() -> None:
+    with opened() as gate:
+        tools = builtin_guard(Surface.TOOL_LOOP)
+        enforcer = Enforcer(gate, pipeline=piped(RESULTS, tools))
+        given = {"amount": 20, "currency": "USD", "ticket_id": "T-1"}
+        assert enforcer.tool_call("refund", given, AT).allowed
+        told = enforcer.tool_result("refund", "text", AT)
+        assert enforcer.tool_result("refund", "text", arguments=given).line == told.line
+
+        assert told.envelope["code"] == "CONTEXT_INJECTION"
+        assert told.record is not None
+        assert told.record.reason_codes == ("CONTEXT_INJECTION",)
+        alone = enforcer.tool_result("refund", "text")
+        assert alone.record is not None
+        assert "MISSING_EVIDENCE_REFUND" in alone.record.reason_codes
+
+
+def test_a_stricter_class_speaks_before_a_softer_one() -> None:
+    with opened(POLICY) as gate:
+        looking = seeing(
+            finding("EGRESS_DENIED", detail="inside", surface=Surface.TOOL_CALL),
+            codes=("EGRESS_DENIED",),
+            surface=Surface.TOOL_CALL,
+        )
+        ruling = Enforcer(gate, pipeline=piped(looking)).tool_call("tidy", {})
+
+        assert (ruling.envelope["code"], ruling.envelope["detail"]) == ("EGRESS_DENIED", "inside")

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from demur.gate.histories import LocalHistories, finished
+from demur.gate.histories import LocalHistories, finished, last_open
 from demur.guards.tool_loop.history import Call, History
 
 
@@ -43,10 +43,15 @@ def test_no_change_comes_between() -> None:
 def test_a_result_belongs_to_the_last_open_call_like_it() -> None:
     history = History(calls=(call(x=1), call(x=2), call(x=1)))
 
-    done = finished(history, call(x=1), "there", failed=False)
+    third = last_open(history, "lookup", {"x": 1})
+    assert third is history.calls[2]
+    done = finished(history, third, "there", failed=False)
     assert [one.result for one in done.calls] == [None, None, "there"]
-    twice = finished(done, call(x=1), "again", failed=True)
+    first = last_open(done, "lookup", {"x": 1})
+    assert first is not None
+    twice = finished(done, first, "again", failed=True)
     assert [one.result for one in twice.calls] == ["again", None, "there"]
     assert twice.calls[0].failed
-    assert finished(twice, call(x=1), "nobody asked", failed=False) == twice
-    assert finished(history, call("other"), "nobody asked", failed=False) == history
+    assert last_open(twice, "lookup", {"x": 1}) is None
+    assert last_open(twice, "lookup") == call(x=2)
+    assert last_open(history, "other") is None
