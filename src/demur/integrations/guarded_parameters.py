@@ -1,0 +1,78 @@
+"""What a guarded function takes, and the arguments of a call by name."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple, Self
+
+from demur.errors import InputTypeError
+
+__all__ = ["CONSTRAINTS", "Arguments", "Parameters", "data"]
+
+# The keyword-only parameter that a guard fills in.
+CONSTRAINTS = "constraints"
+_OWNERS = ("self", "cls")
+
+# The arguments of one call, by the names of the parameters.
+Arguments = Mapping[str, Any]
+
+
+class Parameters(NamedTuple):
+    """The parameters as callers see them: without the one that the guard fills in."""
+
+    signature: inspect.Signature
+    constrained: bool
+    owner: str | None
+    rest: str | None
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Self:
+        """Return the parameters of a function.
+
+        Raises:
+            InputTypeError: It does not say what it takes.
+        """
+        try:
+            signature = inspect.signature(function)
+        except ValueError as error:
+            problem = "the function does not say what it takes"
+            raise InputTypeError(problem, help="wrap it in one that does") from error
+        every = tuple(signature.parameters.values())
+        shown = [p for p in every if p.name != CONSTRAINTS or p.kind is not p.KEYWORD_ONLY]
+        owned = shown and shown[0].name in _OWNERS and _is_in_class(function)
+        owner = shown[0].name if owned else None
+        rest = next((p.name for p in shown if p.kind is p.VAR_KEYWORD), None)
+        return cls(signature.replace(parameters=shown), len(shown) < len(every), owner, rest)
+
+    def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all arguments of a call, with what it leaves to defaults.
+
+        Raises:
+            TypeError: The function cannot be called like that.
+        """
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments
+
+    def shown(self, given: Arguments) -> dict[str, Any]:
+        """Return the arguments to decide on: no owner, and further keywords by their own names."""
+        shown = {name: value for name, value in given.items() if name != self.owner}
+        more = {} if self.rest is None else shown.pop(self.rest)
+        # A keyword must not hide a positional argument of the same name.
+        if not shown.keys().isdisjoint(more):
+            more = {f"**{self.rest}": more}
+        return {name: data(value) for name, value in {**shown, **more}.items()}
+
+
+def _is_in_class(function: Callable[..., Any]) -> bool:
+    place = str(getattr(function, "__qualname__", "")).rpartition(".")[0]
+    return bool(place) and not place.endswith("<locals>")
+
+
+def data(value: Any) -> Any:
+    """Return a value as guards and policies read it: money as a number, bytes as the text."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, bytes | bytearray):
+        return value.decode("utf-8", "replace")
+    return value

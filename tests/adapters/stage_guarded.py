@@ -1,0 +1,56 @@
+"""Scenes played by plain Python: an agent's loop around guarded functions, called or awaited."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from demur.emit.envelope import from_envelope
+from demur.gate.enforcer import Enforcer
+from demur.gate.ruling import Refused
+from demur.integrations.guarded import guarded
+from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Tools
+
+__all__ = ["GuardedStage"]
+
+
+class GuardedStage:
+    """Plays scenes of tools: each is a function of its own, and a hard refusal ends the loop."""
+
+    points = frozenset({Point.TOOL_CALL, Point.TOOL_RESULT})
+    ends_runs = True
+
+    def __init__(self, *, awaited: bool = False) -> None:
+        self.name = "guarded, awaited" if awaited else "guarded"
+        self._awaited = awaited
+
+    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+        """Return what was seen."""
+        functions = {name: self._function(name, enforcer, tools) for name in tools.names}
+        refusal = from_envelope(None)
+        heard: list[str] = []
+        for turn in scene.turns:
+            for name, arguments in turn.calls if isinstance(turn, Ask) else ():
+                try:
+                    heard.append(functions[name](**arguments))
+                except Refused as refused:
+                    refusal = from_envelope(refused.envelope)
+                    if refused.ruling.is_hard:
+                        return Seen(refusal)
+                    heard.append(refused.ruling.message)
+        return Seen(refusal, heard="\n".join(heard))
+
+    def _function(self, name: str, enforcer: Enforcer, tools: Tools) -> Callable[..., str]:
+        guard = guarded(enforcer, action=name, run="run-1", result=True)
+
+        @guard
+        def tool(**arguments: Any) -> str:
+            return tools.run(name, arguments)
+
+        @guard
+        async def awaited_tool(**arguments: Any) -> str:
+            await asyncio.sleep(0)
+            return tools.run(name, arguments)
+
+        if self._awaited:
+            return lambda **arguments: asyncio.run(awaited_tool(**arguments))
+        return tool

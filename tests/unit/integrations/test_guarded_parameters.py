@@ -1,0 +1,62 @@
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from demur.errors import InputTypeError
+from demur.integrations.guarded_parameters import Parameters, data
+
+
+def positional(path: str, /, **more: Any) -> None:
+    """Take a path that keywords cannot set."""
+
+
+def test_further_keywords_stand_under_their_own_names() -> None:
+    parameters = Parameters.of(positional)
+
+    given = parameters.named(("notes.txt",), {"mode": "r"})
+
+    assert given == {"path": "notes.txt", "more": {"mode": "r"}}
+    assert parameters.shown(given) == {"path": "notes.txt", "mode": "r"}
+
+
+def test_a_keyword_cannot_hide_an_argument_of_the_same_name() -> None:
+    parameters = Parameters.of(positional)
+
+    given = parameters.named(("/etc/passwd",), {"path": "notes.txt"})
+
+    assert parameters.shown(given) == {"path": "/etc/passwd", "**more": {"path": "notes.txt"}}
+
+
+def test_what_a_call_leaves_to_defaults_is_decided_on() -> None:
+    parameters = Parameters.of(lambda amount=900: amount)
+
+    assert parameters.named((), {}) == {"amount": 900}
+
+
+def test_only_a_method_has_an_owner() -> None:
+    def tool(cls: str) -> str:
+        return cls
+
+    assert Parameters.of(tool).owner is None
+    assert Parameters.of(Parameters.named).owner == "self"
+
+
+def test_a_function_must_say_what_it_takes() -> None:
+    with pytest.raises(InputTypeError, match="does not say what it takes"):
+        Parameters.of(min)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (Decimal("20.00"), 20),
+        (Decimal("20.5"), 20.5),
+        (Decimal("NaN"), Decimal("NaN")),
+        (b"rm -rf /", "rm -rf /"),
+        (bytearray(b"\xff"), "\ufffd"),
+        ([1], [1]),
+    ],
+)
+def test_values_are_read_as_guards_read_them(given: Any, read: Any) -> None:
+    assert repr(data(given)) == repr(read)
