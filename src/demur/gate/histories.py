@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from demur.codes.line import PREFIX
 from demur.guards.tool_loop.history import Call, History
 
-__all__ = ["MOST_RUNS", "Histories", "LocalHistories", "finished", "last_open"]
+__all__ = ["MOST_RUNS", "Histories", "LocalHistories", "finished", "last_open", "without_refused"]
 
 MOST_RUNS = 10_000
 _NONE = History()
@@ -57,3 +58,18 @@ def finished(history: History, call: Call, result: Any, *, failed: bool) -> Hist
         replace(one, result=result, failed=failed) if one is call else one for one in history.calls
     )
     return replace(history, calls=calls)
+
+
+def without_refused(history: History, call: Call) -> History:
+    """Return the history without tries of a call that were refused: authority speaks for it now."""
+    kept = tuple(one for one in history.calls if not _was_refused(one, call))
+    return replace(history, calls=kept)
+
+
+def _was_refused(one: Call, call: Call) -> bool:
+    return (
+        one.failed
+        and isinstance(one.result, str)
+        and one.result.startswith(PREFIX)
+        and (one.name, one.exact) == (call.name, call.exact)
+    )

@@ -16,7 +16,7 @@ from demur.detect.signal import RefusalKind, to_refusal
 from demur.errors import InputTypeError
 from demur.gate.described import Describe, describe_call, plain
 from demur.gate.gate import Gate
-from demur.gate.histories import Histories, finished, last_open
+from demur.gate.histories import Histories, finished, last_open, without_refused
 from demur.gate.occasion import Occasion
 from demur.gate.pipeline import Pipeline
 from demur.gate.rate_guard import RateAsk
@@ -100,7 +100,7 @@ class Points(NamedTuple):
         accepted: Iterable[str] = (),
     ) -> Steps[Ruling]:
         """Rule on a tool call that is about to be made; what makes none of it is refused, too."""
-        call = call_of()
+        call, grants = call_of(), tuple(grants)
         arguments = _arguments(call.arguments)
         found = yield Look(Surface.TOOL_CALL, call)
         command = arguments.get(self.commands.get(call.name, ""))
@@ -109,7 +109,10 @@ class Points(NamedTuple):
         if self._keeps_history(at):
             assert at.run is not None
             made = Call(name=call.name, arguments=arguments, at_s=self.seconds())
-            history = self.histories.update(at.run, lambda history: history.add(made))
+            history = self.histories.update(
+                at.run,
+                lambda kept: (without_refused(kept, made) if grants else kept).add(made),
+            )
             found = [*found, *(yield Look(Surface.TOOL_LOOP, history))]
         asked = self._request(self.describe(call.name, arguments), "tool_call", at)
         ruling: Ruling = yield from self._decided(

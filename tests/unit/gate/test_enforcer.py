@@ -423,3 +423,12 @@ def test_a_stricter_class_speaks_before_a_softer_one() -> None:
         ruling = Enforcer(gate, pipeline=piped(looking)).tool_call("tidy", {})
 
         assert (ruling.envelope["code"], ruling.envelope["detail"]) == ("EGRESS_DENIED", "inside")
+
+
+def test_a_call_that_is_granted_later_does_not_count_as_a_circle(gate: Gate) -> None:
+    enforcer = Enforcer(gate, pipeline=TOOLS, subject=AGENT)
+    signed = grant({"action": "refund"})
+    for _ in range(2):
+        assert not enforcer.tool_call("refund", {"amount": 900}, AT).allowed
+        assert enforcer.tool_call("refund", {"amount": 900}, AT, grants=[signed]).allowed
+        enforcer.tool_result("refund", "paid", AT, arguments={"amount": 900})
