@@ -1,0 +1,63 @@
+"""Questions to the enforcer, asked in an order that is written once for both kinds of hooks.
+
+The framework has every hook twice, waited for and awaited. What is asked in it, and what
+becomes of the answers, is a generator here; who takes its steps knows how to wait.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.ruling import Ruling
+
+__all__ = ["FRAMEWORK", "Ask", "Asking", "Whose", "ask_awaited", "ask_now", "occasion_of"]
+
+FRAMEWORK = "langchain"
+_Result = TypeVar("_Result")
+_NOBODY = Occasion()
+
+# From the runtime of a hook to who asks; framework, run and call are filled in.
+Whose = Callable[[Any], Occasion]
+
+
+class Ask(NamedTuple):
+    """A question: the enforcer's point, and what it is asked about."""
+
+    point: str
+    about: tuple[Any, ...]
+    beside: Mapping[str, Any] = {}
+
+
+Asking = Generator[Ask, Ruling, _Result]
+
+
+def ask_now(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
+    """Return what becomes of the answers."""
+    try:
+        asked = next(asking)
+        while True:
+            answer = getattr(enforcer, asked.point)(*asked.about, **asked.beside)
+            asked = asking.send(answer)
+    except StopIteration as done:
+        result: _Result = done.value
+        return result
+
+
+async def ask_awaited(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
+    """Return what becomes of the answers; the event loop runs on meanwhile."""
+    try:
+        asked = next(asking)
+        while True:
+            answer = await getattr(enforcer, f"a{asked.point}")(*asked.about, **asked.beside)
+            asked = asking.send(answer)
+    except StopIteration as done:
+        result: _Result = done.value
+        return result
+
+
+def occasion_of(runtime: Any, run: str | None, whose: Whose | None) -> Occasion:
+    """Return the occasion of a hook: of its thread or run, or else of the `run` given."""
+    info = getattr(runtime, "execution_info", None)
+    named = getattr(info, "thread_id", None) or getattr(info, "run_id", None) or run
+    asks = _NOBODY if whose is None else whose(runtime)
+    return asks._replace(framework=FRAMEWORK, run=asks.run or named)

@@ -1,0 +1,81 @@
+"""The chunks of an answer on their way through a guard: each with what of it may be shown.
+
+Whoever adds up what leaves here has the whole answer if it is allowed, and otherwise what was
+shown of it and the words said instead.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from langchain_core.messages import AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
+
+from demur.gate.answer_stream import AnswerStream
+from demur.integrations.langchain.messages import text_of
+
+__all__ = ["Chunks"]
+
+
+class Chunks:
+    """Takes the chunks of one answer; `shown` is the text that left."""
+
+    def __init__(self, stream: AnswerStream) -> None:
+        self.stream = stream
+        self.shown = ""
+        self._last: ChatGenerationChunk | None = None
+        self._held: tuple[ChatGenerationChunk, str] | None = None
+        self._block: dict[str, Any] | None = None
+
+    def add(self, chunk: ChatGenerationChunk) -> Iterator[ChatGenerationChunk]:
+        """Yield what may leave now; the chunk that says it is the last waits for the end."""
+        if self._held is not None:
+            yield self._showing(*self._held)
+        content = chunk.message.content
+        self._block = _text_block(content) or self._block
+        self._last, self._held = chunk, (chunk, self.stream.add(text_of(content)))
+        if not self.stream.stopped and _position(chunk) != "last":
+            yield self._showing(*self._held)
+            self._held = None
+
+    def rest(self) -> Iterator[ChatGenerationChunk]:
+        """Yield what is left once the stream has ended."""
+        held, text = self._held or (None, "")
+        text += self.stream.rest
+        if held is not None and _position(held) == "last":
+            yield self._showing(held, text)
+        elif text:
+            yield self._showing(self._plain(), text)
+
+    def _showing(self, chunk: ChatGenerationChunk, text: str) -> ChatGenerationChunk:
+        self.shown += text
+        content = chunk.message.content
+        if text == text_of(content):
+            return chunk
+        shown = text if isinstance(content, str) else self._blocks(content, text)
+        message = chunk.message.model_copy(update={"content": shown})
+        return ChatGenerationChunk(message=message, generation_info=chunk.generation_info)
+
+    def _plain(self) -> ChatGenerationChunk:
+        """Return a chunk with nothing in it, of the form of those before."""
+        last = None if self._last is None else self._last.message
+        content: Any = "" if last is None or isinstance(last.content, str) else []
+        id_ = None if last is None else last.id
+        return ChatGenerationChunk(message=AIMessageChunk(content=content, id=id_))
+
+    def _blocks(self, content: list[Any], text: str) -> list[Any]:
+        """Return the blocks with all text in one of them."""
+        others = [block for block in content if not text_of([block])]
+        if not text:
+            return others
+        return [*others, {"type": "text", **(self._block or {}), "text": text}]
+
+
+def _position(chunk: ChatGenerationChunk) -> Any:
+    return getattr(chunk.message, "chunk_position", None)
+
+
+def _text_block(content: Any) -> dict[str, Any] | None:
+    """Return the last block of text, for more text that belongs to it, or None."""
+    blocks = [] if isinstance(content, str) else content
+    texts = [block for block in blocks if isinstance(block, dict) and text_of([block])]
+    return texts[-1] if texts else None

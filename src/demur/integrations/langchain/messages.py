@@ -1,0 +1,202 @@
+"""Messages of LangChain: what of them is looked at, and how a refusal stands in them.
+
+A person reads the content of an `AIMessage`, a model that of a `ToolMessage`; programs find
+the envelope in `response_metadata["refusal"]` and in `artifact["refusal"]`.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    HumanMessage,
+    ToolCall,
+    ToolMessage,
+)
+from langgraph.types import Command
+
+from demur.codes.vocabulary import RefusalClass
+from demur.emit.envelope import from_envelope
+from demur.errors import GrantError
+from demur.gate.ruling import Ruling
+from demur.model.grant import Grant
+
+__all__ = [
+    "closing",
+    "declined",
+    "grants_of",
+    "is_refused",
+    "new_input",
+    "not_run",
+    "open_calls",
+    "refused_answer",
+    "refused_call",
+    "returned_text",
+    "text_of",
+    "withheld",
+]
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message's content: itself, or that of all blocks that have some."""
+    if isinstance(content, str):
+        return content
+    return "".join(map(_block_text, content))
+
+
+def new_input(messages: Sequence[BaseMessage], guarded: str | None) -> list[BaseMessage]:
+    """Return what people said since the model last spoke, or since the message `guarded`.
+
+    The earlier of the two counts, so that neither several turns in a row nor words that
+    somebody put into the model's mouth are a way around. Nothing new is an empty list.
+    """
+    end = len(messages)
+    while end and isinstance(messages[end - 1], AIMessage):
+        end -= 1
+    spoke = _after(messages, end, lambda one: isinstance(one, AIMessage))
+    known = _after(messages, len(messages), lambda one: guarded is not None and one.id == guarded)
+    if not any(map(_is_said, messages[known:])):
+        return []
+    return [one for one in messages[min(spoke, known or spoke) :] if _is_said(one)]
+
+
+def withheld(message: BaseMessage, ruling: Ruling) -> HumanMessage:
+    """Return what stands in the history for a message that was refused; no model reads it again."""
+    return HumanMessage(
+        f"[withheld: {ruling.envelope['code']}]",
+        id=message.id,
+        response_metadata={"refusal": ruling.envelope},
+    )
+
+
+def refused_answer(ruling: Ruling, instead: AIMessage | None = None) -> AIMessage:
+    """Return the answer that a person reads; it takes the place of the message `instead`."""
+    return AIMessage(
+        ruling.words,
+        id=None if instead is None else instead.id,
+        name=None if instead is None else instead.name,
+        **_told(ruling.envelope, ruling.line),
+    )
+
+
+def declined(message: AIMessage, ruling: Ruling) -> AIMessage:
+    """Return the message of a model that refused in its own words, with the refusal told."""
+    told = _told(ruling.envelope, ruling.line)
+    return message.model_copy(
+        update={name: {**getattr(message, name), **more} for name, more in told.items()}
+    )
+
+
+def is_refused(message: BaseMessage) -> bool:
+    """Return whether the message stands for a refused answer."""
+    return isinstance(message, AIMessage) and "refusal" in message.response_metadata
+
+
+def refused_call(ruling: Ruling, call: ToolCall, instead: ToolMessage | None = None) -> ToolMessage:
+    """Return the answer to a tool call that was refused, or whose result was."""
+    artifact: dict[str, Any] = {"refusal": ruling.envelope}
+    if ruling.is_hard:
+        # Whoever ends the run because of it has no other way to know what to say.
+        artifact["words"] = ruling.words
+    return _answer(call, ruling.message, artifact, None if instead is None else instead.id)
+
+
+def not_run(call: ToolCall, because: Ruling) -> ToolMessage:
+    """Return the answer to a call that nobody refused, but the run ended before it."""
+    return _answer(call, f"not run, because the run ended: {because.line}", None)
+
+
+def closing(messages: Sequence[BaseMessage]) -> AIMessage | None:
+    """Return what the run ends with if a tool's answer is a hard block, or None."""
+    for message in _answers(messages):
+        told = message.artifact if isinstance(message.artifact, dict) else {}
+        refusal, words = from_envelope(told.get("refusal")), told.get("words")
+        hard = refusal is not None and refusal.refusal_class is RefusalClass.HARD_BLOCK
+        if hard and refusal is not None and isinstance(words, str):
+            return AIMessage(words, **_told(told["refusal"], refusal.line))
+    return None
+
+
+def open_calls(messages: Sequence[BaseMessage]) -> list[ToolCall]:
+    """Return the tool calls of the last turn of the model that have no answer yet."""
+    last = next((one for one in reversed(messages) if isinstance(one, AIMessage)), None)
+    answered = {message.tool_call_id for message in _answers(messages)}
+    calls = [] if last is None else last.tool_calls
+    return [call for call in calls if call["id"] not in answered]
+
+
+def returned_text(result: Any) -> str:
+    """Return the text of what a tool returned: of a message, a command, or several of them."""
+    if isinstance(result, BaseMessage):
+        return text_of(result.content)
+    if isinstance(result, Command):
+        update = result.update
+        return returned_text(update.get("messages", ()) if isinstance(update, dict) else update)
+    if isinstance(result, list | tuple):
+        return "\n".join(filter(None, map(returned_text, result)))
+    return result if isinstance(result, str) else ""
+
+
+def grants_of(answer: Any) -> tuple[Grant, ...]:
+    """Return the grants in what somebody answered who was asked for approval; often none.
+
+    A grant as JSON text or as the object that the text is, alone or several in a list, also
+    under `grants`. Whether they hold is judged elsewhere; anything else is a no.
+    """
+    if isinstance(answer, dict) and "grants" in answer:
+        answer = answer["grants"]
+    given = answer if isinstance(answer, list | tuple) else [answer]
+    try:
+        return tuple(map(_grant, given))
+    except (GrantError, TypeError, ValueError):
+        return ()
+
+
+def _grant(given: Any) -> Grant:
+    return Grant.from_json(given if isinstance(given, str | bytes) else json.dumps(given))
+
+
+def _block_text(block: Any) -> str:
+    if isinstance(block, str):
+        return block
+    text = block.get("text") if isinstance(block, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def _is_said(message: BaseMessage) -> bool:
+    return isinstance(message, HumanMessage | ChatMessage)
+
+
+def _after(messages: Sequence[BaseMessage], end: int, is_it: Any) -> int:
+    """Return the place after the last message before `end` that is it; 0 if there is none."""
+    return next((place + 1 for place in range(end - 1, -1, -1) if is_it(messages[place])), 0)
+
+
+def _answers(messages: Sequence[BaseMessage]) -> Iterable[ToolMessage]:
+    """Return the answers of tools since the model last spoke."""
+    spoke = _after(messages, len(messages), lambda one: isinstance(one, AIMessage))
+    return [one for one in messages[spoke:] if isinstance(one, ToolMessage)]
+
+
+def _told(envelope: dict[str, Any], line: str) -> dict[str, dict[str, Any]]:
+    """Return the refusal for programs; the line stands where a provider's refusal does."""
+    return {
+        "response_metadata": {"refusal": envelope},
+        "additional_kwargs": {"refusal": line},
+    }
+
+
+def _answer(
+    call: ToolCall, content: str, artifact: dict[str, Any] | None, id_: str | None = None
+) -> ToolMessage:
+    return ToolMessage(
+        content,
+        tool_call_id=call["id"],
+        name=call["name"],
+        status="error",
+        artifact=artifact,
+        id=id_,
+    )

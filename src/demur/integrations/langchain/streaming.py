@@ -1,0 +1,120 @@
+"""A model whose answer is guarded while it is written.
+
+Tokens reach whoever streams an agent through callbacks of the model, before a hook of the
+middleware sees the answer. So the stream itself passes the guard: a copy of the model hands
+out only what may be shown. An answer that a model does not stream is kept from those
+callbacks; it is shown once it was judged, as what its node returns.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+from langchain_core.globals import get_llm_cache
+from langchain_core.language_models import BaseChatModel
+from langchain_core.outputs import ChatGenerationChunk
+from langgraph.constants import TAG_NOSTREAM
+
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.ruling import Ruling
+from demur.integrations.langchain.chunks import Chunks
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """Watches one call of a model: what it streams, and the ruling on that."""
+
+    def __init__(self, enforcer: Enforcer, at: Occasion, prompt: str | None) -> None:
+        self.at = at
+        self.prompt = prompt
+        self._enforcer = enforcer
+        self._chunks: Chunks | None = None
+        self._ruling: Ruling | None = None
+
+    @property
+    def has_streamed(self) -> bool:
+        """Whether anything of the answer has left already."""
+        return self._chunks is not None
+
+    def ruling_on(self, text: str) -> Ruling | None:
+        """Return the ruling if exactly this text was streamed, or None."""
+        return None if self._chunks is None or self._chunks.shown != text else self._ruling
+
+    def over(self, model: Any, settings: Mapping[str, Any], *, awaited: bool) -> Any:
+        """Return the model to call instead, which nothing unguarded leaves."""
+        if not isinstance(model, BaseChatModel):
+            return model
+        if not _streams(model, settings, awaited=awaited):
+            return model.model_copy(update={"tags": [*(model.tags or ()), TAG_NOSTREAM]})
+        watched = model.model_copy()
+        # The class stays what it is: frameworks ask for it. A hook that streams events
+        # past these methods is taken away.
+        for name, stream in (
+            ("_stream", self._streaming(model)),
+            ("_astream", self._astreaming(model)),
+            ("_stream_chat_model_events", None),
+            ("_astream_chat_model_events", None),
+        ):
+            object.__setattr__(watched, name, stream)
+        return watched
+
+    def _streaming(self, model: BaseChatModel) -> Any:
+        def stream(*args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+            chunks = self._begun(kwargs)
+            said = model._stream(*args, **kwargs)  # noqa: SLF001 - what subclasses implement
+            for chunk in said:
+                yield from chunks.add(chunk)
+                if chunks.stream.stopped:
+                    _close(said)
+                    break
+            self._ruling = chunks.stream.end()
+            yield from chunks.rest()
+
+        return stream
+
+    def _astreaming(self, model: BaseChatModel) -> Any:
+        async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+            chunks = self._begun(kwargs)
+            said = model._astream(*args, **kwargs)  # noqa: SLF001 - what subclasses implement
+            async for chunk in said:
+                for shown in chunks.add(chunk):
+                    yield shown
+                if chunks.stream.stopped:
+                    await _aclose(said)
+                    break
+            self._ruling = await chunks.stream.aend()
+            for shown in chunks.rest():
+                yield shown
+
+        return stream
+
+    def _begun(self, settings: dict[str, Any]) -> Chunks:
+        # A model that has it tells tokens on its own.
+        settings.pop("run_manager", None)
+        self._ruling = None
+        self._chunks = Chunks(self._enforcer.stream(self.at, prompt=self.prompt))
+        return self._chunks
+
+
+def _streams(model: BaseChatModel, settings: Mapping[str, Any], *, awaited: bool) -> bool:
+    """Return whether the model streams as soon as somebody listens."""
+    kind = type(model)
+    own = kind._stream is not BaseChatModel._stream  # noqa: SLF001 - as the framework asks it
+    if awaited:
+        own = own or kind._astream is not BaseChatModel._astream  # noqa: SLF001 - likewise
+    chosen = getattr(model, "streaming", None) if "streaming" in model.model_fields_set else None
+    cached = get_llm_cache() is not None if model.cache is None else bool(model.cache)
+    off = model.disable_streaming or chosen is False or not settings.get("stream", True)
+    return own and not off and not cached
+
+
+def _close(said: Any) -> None:
+    close = getattr(said, "close", None)
+    if close is not None:
+        close()
+
+
+async def _aclose(said: Any) -> None:
+    close = getattr(said, "aclose", None)
+    if close is not None:
+        await close()

@@ -1,0 +1,355 @@
+import asyncio
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from contextlib import closing
+from itertools import chain, islice, repeat
+from typing import Any
+
+import pytest
+from adapters.stage_langchain import ScriptedModel, free_tool, refusal_in
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.caches import InMemoryCache
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.runnables import RunnableLambda
+from pydantic import Field
+
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.gate import Gate
+from demur.gate.pipeline import GuardStep, Pipeline
+from demur.guards.builtin import builtin_guard
+from demur.integrations.langchain import RefusalMiddleware
+from demur.integrations.langchain.chunks import Chunks
+from demur.integrations.langchain.messages import text_of
+from demur.integrations.langchain.streaming import Watch
+from demur.policy.loader import parse_policy
+from demur.testing.conformance.scene_gate import POLICY
+
+pytestmark = pytest.mark.adapters
+
+GIVEN: Any = {"messages": "Any ideas for tonight?"}
+QUIET = ["Your list ", "is ", "empty."]
+PLAN = ["Once upon a time. " * 40, "Here is your plan to track your ", "ex without her knowing."]
+LOST = "never listened to"
+
+
+def enforcer() -> Enforcer:
+    return Enforcer(
+        Gate(parse_policy(POLICY)), pipeline=Pipeline([GuardStep(builtin_guard("output"))])
+    )
+
+
+def agent_of(model: BaseChatModel) -> Any:
+    return create_agent(
+        model,
+        tools=[free_tool("lookup", lambda *_: "done")],
+        middleware=[RefusalMiddleware(enforcer())],
+    )
+
+
+def shown(parts: Sequence[Any]) -> str:
+    return "".join(part[0].text for part in parts if isinstance(part[0], AIMessage))
+
+
+def streamed(model: BaseChatModel) -> str:
+    return shown(list(agent_of(model).stream(GIVEN, stream_mode="messages")))
+
+
+async def astreamed(model: BaseChatModel) -> str:
+    stream: AsyncIterator[Any] = agent_of(model).astream(GIVEN, stream_mode="messages")
+    return shown([part async for part in stream])
+
+
+def both(model: BaseChatModel) -> str:
+    """Return what is shown, waited for and awaited alike."""
+    text = streamed(model)
+    assert asyncio.run(astreamed(model)) == text
+    return text
+
+
+class AsyncModel(ScriptedModel):
+    """Streams only where it is awaited."""
+
+    async def _astream(
+        self, messages: list[BaseMessage], *_: Any, **__: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for piece in self._next(messages):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+
+
+class EventModel(ScriptedModel):
+    """Has a hook of its own for events."""
+
+    def _stream_chat_model_events(self, *_: Any, **__: Any) -> Iterator[Any]:
+        raise AssertionError(LOST)
+
+
+class MuteModel(BaseChatModel):
+    """Does not stream."""
+
+    pieces: list[str]
+
+    @property
+    def _llm_type(self) -> str:
+        return "mute"
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        """Return the model that knows the tools."""
+        return self.bind(tools=list(tools), **kwargs)
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return ScriptedModel(turns=[self.pieces])._generate(messages)
+
+
+@pytest.mark.parametrize("kind", [ScriptedModel, AsyncModel, EventModel])
+def test_of_a_forbidden_answer_only_what_was_clean_leaves(kind: type[ScriptedModel]) -> None:
+    text = both(kind(turns=[[*PLAN, LOST]] * 2))
+
+    assert text.startswith("Once upon a time. ")
+    assert "track your" not in text
+    assert LOST not in text
+    assert "I can't share what I was about to say" in text
+
+
+class Endless(ScriptedModel):
+    """Goes on for ever; `said` counts its pieces, and says when it was told to stop."""
+
+    said: list[str] = Field(default_factory=list)
+
+    def _pieces(self) -> Generator[ChatGenerationChunk]:
+        try:
+            for piece in chain(PLAN, repeat("And then some more. ")):
+                self.said.append(piece)
+                yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+        finally:
+            self.said.append("closed")
+
+    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+        yield from self._pieces()
+
+
+class AsyncEndless(Endless):
+    """Goes on for ever where it is awaited."""
+
+    async def _astream(self, *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
+        with closing(self._pieces()) as pieces:
+            for piece in pieces:
+                yield piece
+
+
+class UnclosedModel(Endless):
+    """Hands out iterators that cannot be closed."""
+
+    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+        return islice(self._pieces(), None)
+
+    def _astream(self, *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
+        return _Unclosed(self._pieces())
+
+
+class _Unclosed:
+    def __init__(self, pieces: Iterator[ChatGenerationChunk]) -> None:
+        self._pieces = pieces
+
+    def __aiter__(self) -> AsyncIterator[ChatGenerationChunk]:
+        return self
+
+    async def __anext__(self) -> ChatGenerationChunk:
+        return next(self._pieces)
+
+
+@pytest.mark.parametrize("kind", [Endless, AsyncEndless, UnclosedModel])
+def test_nobody_listens_any_further_once_an_answer_is_forbidden(kind: type[Endless]) -> None:
+    model = kind(turns=[])
+
+    text = both(model)
+
+    assert "And then" not in text
+    assert "track your" not in text
+    assert model.said.count("closed") == 2
+
+
+def test_an_allowed_answer_leaves_whole() -> None:
+    assert both(ScriptedModel(turns=[QUIET] * 2)) == "Your list is empty."
+
+
+def test_an_allowed_answer_leaves_before_it_has_come_to_its_end() -> None:
+    parts = list(
+        agent_of(ScriptedModel(turns=[["Once upon a time. " * 9] * 9])).stream(
+            GIVEN, stream_mode="messages"
+        )
+    )
+
+    assert len([part for part in parts if part[0].text]) > 2
+
+
+def test_the_state_keeps_the_words_alone() -> None:
+    [answer] = agent_of(ScriptedModel(turns=[PLAN])).invoke(GIVEN)["messages"][1:]
+    parts = list(agent_of(ScriptedModel(turns=[PLAN])).stream(GIVEN, stream_mode=["values"]))
+
+    last = parts[-1][1]["messages"][-1]
+    assert last.content == answer.content
+    assert not last.content.startswith("Once")
+    assert last.response_metadata["refusal"]["code"] == "OUTPUT_FORBIDDEN"
+
+
+def test_events_of_a_run_are_guarded_as_well() -> None:
+    async def told() -> str:
+        events = agent_of(ScriptedModel(turns=[PLAN])).astream_events(GIVEN, version="v2")
+        return "".join([str(event["data"]) async for event in events])
+
+    assert "track your" not in asyncio.run(told())
+
+
+@pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
+def test_events_of_the_next_protocol_are_guarded_as_well() -> None:
+    events = agent_of(EventModel(turns=[PLAN])).stream_events(GIVEN, version="v3")
+
+    assert "track your" not in "".join(map(str, events))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MuteModel(pieces=PLAN),
+        MuteModel(pieces=PLAN, tags=["mine"]),
+        ScriptedModel(turns=[PLAN] * 2, disable_streaming=True),
+        ScriptedModel(turns=[PLAN] * 2, cache=InMemoryCache()),
+    ],
+    ids=["mute", "tagged", "disabled", "cached"],
+)
+def test_an_answer_that_is_not_streamed_is_shown_once_it_was_judged(model: BaseChatModel) -> None:
+    text = both(model)
+
+    assert "track your" not in text
+    assert "I can't share what I was about to say" in text
+
+
+def test_a_refusal_of_the_provider_is_told_after_what_was_streamed() -> None:
+    cut = AIMessage("Well, ", response_metadata={"finish_reason": "content_filter"})
+
+    text = streamed(ScriptedModel(turns=[cut]))
+
+    assert text.startswith("Well, ")
+    assert "a filter I depend on stopped it" in text
+
+
+def test_tool_calls_are_streamed_as_they_are() -> None:
+    call = {"name": "lookup", "args": {"order_id": "A-1"}, "id": "call-1", "type": "tool_call"}
+    model = ScriptedModel(turns=[AIMessage("Let me see. ", tool_calls=[call]), QUIET])
+
+    parts = list(agent_of(model).stream(GIVEN, stream_mode="messages"))
+
+    assert shown(parts) == "Let me see. Your list is empty."
+    assert [one for part in parts for one in getattr(part[0], "tool_call_chunks", ())]
+
+
+def test_a_model_that_is_no_chat_model_is_called_as_it_is() -> None:
+    model = RunnableLambda(str)
+
+    assert Watch(enforcer(), Occasion(), None).over(model, {}, awaited=False) is model
+
+
+def test_the_model_that_was_given_stays_as_it_is() -> None:
+    model = ScriptedModel(turns=[QUIET])
+
+    watched = Watch(enforcer(), Occasion(), None).over(model, {}, awaited=False)
+
+    assert type(watched) is ScriptedModel
+    assert "_stream" not in vars(model)
+    assert watched.model_dump() == model.model_dump()
+
+
+def test_another_text_than_the_one_that_was_streamed_has_no_ruling() -> None:
+    watch = Watch(enforcer(), Occasion(), None)
+    model = watch.over(ScriptedModel(turns=[QUIET]), {}, awaited=False)
+
+    list(model.stream("Hi."))
+
+    assert watch.ruling_on("Your list is full.") is None
+    ruling = watch.ruling_on("Your list is empty.")
+    assert ruling is not None
+    assert ruling.allowed
+
+
+# Chunks
+
+TEXTS = st.text("ab ", max_size=5)
+CONTENTS = st.one_of(
+    TEXTS,
+    st.lists(
+        st.one_of(
+            TEXTS.map(lambda text: {"type": "text", "text": text, "index": 0}),
+            st.just({"type": "reasoning", "reasoning": "hm", "index": 1}),
+        ),
+        max_size=3,
+    ),
+)
+
+
+@given(st.lists(st.tuples(CONTENTS, st.booleans()), max_size=6))
+def test_chunks_of_an_allowed_answer_add_up_to_it(said: list[tuple[Any, bool]]) -> None:
+    chunks = Chunks(enforcer().stream())
+    left: list[ChatGenerationChunk] = []
+    for content, last in said:
+        message = AIMessageChunk(content=content, chunk_position="last" if last else None)
+        left += chunks.add(ChatGenerationChunk(message=message))
+    assert chunks.stream.end().allowed
+    left += chunks.rest()
+
+    text = "".join(text_of(content) for content, _ in said)
+    assert "".join(text_of(chunk.message.content) for chunk in left) == text == chunks.shown
+
+
+def test_words_after_blocks_of_text_are_a_block_of_the_same_text() -> None:
+    said = [
+        [{"type": "text", "text": "Once upon a time. " * 40, "index": 3}],
+        [{"type": "text", "text": "Here is your plan to track your ex ", "index": 3}],
+        [{"type": "text", "text": "without her knowing. ", "index": 3}],
+    ]
+    chunks = Chunks(enforcer().stream())
+    left: list[ChatGenerationChunk] = []
+    for content in said:
+        message = AIMessageChunk(content=list(content))
+        left += chunks.add(ChatGenerationChunk(message=message))
+    refused = chunks.stream.end()
+    left += chunks.rest()
+
+    whole = left[0].message
+    for chunk in left[1:]:
+        whole += chunk.message
+    assert isinstance(whole.content, list)
+    [block] = whole.content
+    assert isinstance(block, dict)
+    assert block["index"] == 3
+    assert block["text"].endswith(refused.words)
+
+
+def test_what_is_said_instead_of_nothing_is_plain_text() -> None:
+    broken = Enforcer(pipeline=Pipeline([GuardStep(_Broken())]))
+    chunks = Chunks(broken.stream())
+    refused = chunks.stream.end()
+
+    [chunk] = chunks.rest()
+
+    assert not refused.allowed
+    assert chunk.message.content == refused.words
+
+
+class _Broken:
+    SURFACE = builtin_guard("output").SURFACE
+    CODES: tuple[str, ...] = ("OUTPUT_FORBIDDEN",)
+
+    def check(self, _event: Any, _config: Any = None) -> Iterator[Any]:
+        raise ConnectionError
+
+
+def test_the_refusal_of_a_stream_is_found_like_any_other() -> None:
+    run = list(agent_of(ScriptedModel(turns=[PLAN])).stream(GIVEN, stream_mode="values"))[-1]
+
+    refusal = refusal_in(run["messages"])
+
+    assert refusal is not None
+    assert refusal.code == "OUTPUT_FORBIDDEN"
