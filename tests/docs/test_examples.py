@@ -10,19 +10,44 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SHOWS = {
     "approval.py": "900 USD, risk 0.1: NEED_CONTEXT -> ALLOW_EXECUTE",
     "decide.py": "DENY     FAILURE_MEMORY_SIMILAR_BLOCK",
+    "guarded.py": "clean_up  ALLOW    DESTRUCTIVE_ACTION",
     "shell_guard.py": "refused: {'DESTRUCTIVE_ACTION': 1, 'RCE_RISK': 1}",
+    "web.py": "on record: user:mary ESCALATE ['CONTEXT_INJECTION']",
 }
+# Those that need a framework, and run where it is.
+WITH_FRAMEWORKS = {
+    "inspect_scorer.py": "over_refusal_rate = 1.00",
+    "langchain_agent.py": "paused: REFUND_OVER_ESCALATION_LIMIT",
+}
+WITH_LITELLM: dict[str, str] = {}
 
 
 def test_no_example_is_left_out() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SHOWS)
+    known = {**SHOWS, **WITH_FRAMEWORKS, **WITH_LITELLM}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(known)
 
 
 @pytest.mark.parametrize("name", SHOWS)
 def test_example(name: str) -> None:
+    _shows(name, SHOWS[name])
+
+
+@pytest.mark.adapters
+@pytest.mark.parametrize("name", WITH_FRAMEWORKS)
+def test_example_with_a_framework(name: str) -> None:
+    _shows(name, WITH_FRAMEWORKS[name])
+
+
+@pytest.mark.litellm
+@pytest.mark.parametrize("name", WITH_LITELLM)
+def test_example_with_litellm(name: str) -> None:
+    _shows(name, WITH_LITELLM[name])
+
+
+def _shows(name: str, text: str) -> None:
     ran = subprocess.run(
         [sys.executable, EXAMPLES / name], capture_output=True, text=True, check=True
     )
 
-    assert SHOWS[name] in ran.stdout
+    assert text in ran.stdout
     assert ran.stderr == ""

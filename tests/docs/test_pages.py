@@ -60,6 +60,9 @@ def test_every_python_block_runs(
 
 
 @pytest.mark.adapters
+# Inspect's own.
+@pytest.mark.filterwarnings("ignore:The 'initial' parameter is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Unclosed <MemoryObjectReceiveStream:ResourceWarning")
 @pytest.mark.parametrize("block", list(blocks("python", "adapters")), ids=name)
 def test_every_python_block_runs_in_its_framework(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

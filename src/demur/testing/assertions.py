@@ -1,0 +1,152 @@
+"""Assertions on refusals, for any test runner: what was refused, why, and what to do next.
+
+A failure says in one block what there was instead.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+from demur.codes.default import default_registry
+from demur.codes.suggest import did_you_mean
+from demur.codes.vocabulary import Advice, RefusalClass, Surface
+from demur.errors import InputError
+from demur.testing.seen import Outcome, Seen, see
+
+__all__ = ["assert_allows", "assert_refuses"]
+
+_Word = TypeVar("_Word", bound=StrEnum)
+_LONGEST = 300
+_NOTHING: Mapping[str, str] = {}
+_SAYS = {
+    Outcome.REFUSED: "refuses",
+    Outcome.ALLOWED: "does not refuse",
+    Outcome.NEITHER: "neither refuses nor allows",
+}
+
+
+def assert_refuses(
+    thing: Any,
+    code: str | None = None,
+    *,
+    refusal_class: RefusalClass | str | None = None,
+    advice: Advice | str | None = None,
+    surface: Surface | str | None = None,
+) -> Seen:
+    """Return what `thing` refuses with, or fail: it does not refuse, or not like that.
+
+    `thing` is a `Ruling`, `DecisionRecord`, `Decision`, `Refusal`, `Generated`, a text, the
+    response or exception of a provider, or a function that is called now and may raise
+    `Refused`. A response is read by its structure; hand over its text to have the words judged.
+
+    Without a `code`, any refusal will do that somebody judged: a guard that broke refuses too,
+    and passes only under its code. Of several codes in force, `code` may be any.
+
+    Raises:
+        InputError: There is no such class, advice or surface.
+        InputTypeError: `thing` can refuse nothing.
+    """
+    __tracebackhide__ = True
+    wanted = _Wanted(
+        None if code is None else str(code),
+        _word(RefusalClass, refusal_class, "refusal_class"),
+        _word(Advice, advice, "advice"),
+        _word(Surface, surface, "surface"),
+    )
+    seen = see(thing)
+    if seen.outcome is not Outcome.REFUSED:
+        raise AssertionError(_block(f"expected {wanted}", seen))
+    wrong = dict(_differences(wanted, seen))
+    if wrong:
+        raise AssertionError(_block(f"expected {wanted}", seen, wrong))
+    if code is None and not seen.judged:
+        asked = f"expected {wanted} that was judged; name the code if this is what you expect"
+        raise AssertionError(_block(asked, seen))
+    return seen
+
+
+def assert_allows(thing: Any) -> Seen:
+    """Return what `thing` says, or fail: it refuses, or could not be judged.
+
+    It takes what `assert_refuses` takes; `value` is what a function returned.
+
+    Raises:
+        InputTypeError: `thing` can refuse nothing.
+    """
+    __tracebackhide__ = True
+    seen = see(thing)
+    if seen.outcome is not Outcome.ALLOWED:
+        raise AssertionError(_block("expected no refusal", seen))
+    return seen
+
+
+class _Wanted(NamedTuple):
+    code: str | None
+    refusal_class: RefusalClass | None
+    advice: Advice | None
+    surface: Surface | None
+
+    def __str__(self) -> str:
+        named = [
+            f"{name} {value}"
+            for name, value in zip(("code", "class", "advice", "surface"), self, strict=True)
+            if value is not None
+        ]
+        return f"a refusal with {', '.join(named)}" if named else "a refusal"
+
+
+def _differences(wanted: _Wanted, seen: Seen) -> Iterator[tuple[str, str]]:
+    """Yield the name of each fact that is another one, and what was wanted of it."""
+    if wanted.code is not None and wanted.code not in seen.codes:
+        yield "code", f"{wanted.code}{_doubt(wanted.code)}"
+    if wanted.refusal_class not in {None, seen.refusal_class}:
+        yield "class", str(wanted.refusal_class)
+    if wanted.advice not in {None, seen.advice}:
+        yield "advice", str(wanted.advice)
+    if wanted.surface is not None and wanted.surface not in seen.surfaces:
+        yield "surface", str(wanted.surface)
+
+
+def _doubt(code: str) -> str:
+    """Return that a code is not registered: a test with a typing mistake fails for ever."""
+    known = default_registry()
+    if code in known:
+        return ""
+    hint = did_you_mean(code, [entry.code for entry in known])
+    return f", which is not registered{f': {hint}' if hint else ''}"
+
+
+def _block(expected: str, seen: Seen, wrong: Mapping[str, str] = _NOTHING) -> str:
+    """Return the failure as one block: what was expected, and every fact that is known."""
+    facts = {
+        "code": ", ".join(seen.codes),
+        "class": str(seen.refusal_class or ""),
+        "advice": str(seen.advice or ""),
+        "surface": ", ".join(seen.surfaces),
+        "detail": _short(seen.detail),
+        "decision": seen.decision_id or "",
+        "rules": ", ".join(seen.rules),
+        "judged": "" if seen.judged else "no: whoever should judge could not",
+        "note": seen.note,
+    }
+    rows = [
+        f"  {name:<9} {value or 'none'}{f'  <- expected {wrong[name]}' if name in wrong else ''}"
+        for name, value in facts.items()
+        if value or name in wrong
+    ]
+    return "\n".join([expected, f"but {seen.what} {_SAYS[seen.outcome]}", *rows])
+
+
+def _short(text: str) -> str:
+    line = ascii(text)[1:-1] if not text.isprintable() else text
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def _word(words: type[_Word], given: str | None, name: str) -> _Word | None:
+    if given is None:
+        return None
+    try:
+        return words(given)
+    except ValueError:
+        known = ", ".join(words)
+        raise InputError(f"unknown `{given}`", where=name, help=f"one of {known}") from None

@@ -1,0 +1,216 @@
+"""The pytest plugin: a gate of its own for each test, and a count of the codes that came up.
+
+pytest loads it in every run where demur is installed. So nothing else of demur is loaded
+until a test asks for a fixture.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import pytest
+
+from demur.errors import DemurError, InputError
+from demur.version import __version__
+
+if TYPE_CHECKING:
+    from demur.gate.enforcer import Enforcer
+    from demur.gate.gate import Gate
+    from demur.model.record import DecisionRecord
+    from demur.policy.policy import Policy
+
+__all__ = ["Records", "demur_enforcer", "demur_gate", "demur_records"]
+
+_MARKER = "demur"
+_INI = "demur_policy"
+_REPORT = "--demur-report"
+_SETTINGS = ("policy", "mode")
+_ALLOWS = """\
+schema_version: policy.v1
+policy_id: pytest
+policy_version: 1.0.0
+description: What no guard objects to may be done.
+defaults: {verdict: ALLOW}
+rules: []
+"""
+
+
+class Records(Sequence["DecisionRecord"]):
+    """The decisions that a test's gate has stored so far, newest last; read each time anew."""
+
+    def __init__(self, gate: "Gate") -> None:
+        self._gate = gate
+
+    def _read(self) -> "list[DecisionRecord]":
+        store = self._gate.store
+        assert store is not None
+        return list(store.find())
+
+    @overload
+    def __getitem__(self, index: int) -> "DecisionRecord": ...
+    @overload
+    def __getitem__(self, index: slice) -> "Sequence[DecisionRecord]": ...
+    def __getitem__(self, index: int | slice) -> "DecisionRecord | Sequence[DecisionRecord]":
+        return self._read()[index]
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __iter__(self) -> "Iterator[DecisionRecord]":
+        return iter(self._read())
+
+    def __repr__(self) -> str:
+        return repr([f"{one.verdict} {', '.join(one.reason_codes)}".strip() for one in self])
+
+
+# -- what a test asks for --------------------------------------------------------------------
+
+
+@pytest.fixture
+def demur_gate(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[Gate]":
+    """Return a gate with a store under `tmp_path`, by the policy that the test names.
+
+    That is the one of `@pytest.mark.demur(policy=..., mode=...)`, a path or YAML text, or else
+    of the ini option `demur_policy`, or else one that allows what no guard objects to.
+    """
+    made: list[DecisionRecord] = []
+    with _opened(request, tmp_path / "demur.db", made) as gate:
+        yield gate
+    if request.config.getoption(_REPORT) and made:
+        # By way of the test's report: the tests may run in other processes.
+        request.node.user_properties.append((_MARKER, _counted(made)))
+
+
+@pytest.fixture
+def demur_enforcer(demur_gate: "Gate") -> "Enforcer":
+    """Return an enforcer over the test's gate, with the built-in and installed guards."""
+    enforcer: Enforcer = import_module("demur.gate.enforcer").Enforcer(demur_gate)
+    return enforcer
+
+
+@pytest.fixture
+def demur_records(demur_gate: "Gate") -> Records:
+    """Return what the test's gate has decided, read back from its store; newest last."""
+    return Records(demur_gate)
+
+
+def _opened(request: pytest.FixtureRequest, path: Path, made: "list[DecisionRecord]") -> "Gate":
+    try:
+        return _open(request, path, made)
+    except DemurError as error:
+        problem = str(error)
+    # Out here, where the error that was handled is not told a second time.
+    pytest.fail(problem, pytrace=False)
+
+
+def _open(request: pytest.FixtureRequest, path: Path, made: "list[DecisionRecord]") -> "Gate":
+    settings = _marked(request.node)
+    policy = _policy(request, settings.get("policy"))
+    store = import_module("demur.store.opening").open_store(path, durability="normal")
+    try:
+        gate: Gate = import_module("demur.gate.gate").Gate(
+            policy, store, mode=settings.get("mode"), sinks=[made.append]
+        )
+    except DemurError:
+        store.close()
+        raise
+    return gate
+
+
+def _marked(node: pytest.Item) -> dict[str, Any]:
+    """Return what the markers of a test, its class and its module say; the nearest wins."""
+    settings: dict[str, Any] = {}
+    for marker in node.iter_markers(_MARKER):
+        unknown = [name for name in marker.kwargs if name not in _SETTINGS]
+        if unknown or marker.args:
+            named = f"`{unknown[0]}`" if unknown else "an argument without a name"
+            raise InputError(
+                f"the marker does not take {named}",
+                where=f"pytest.mark.{_MARKER}",
+                help=f"only {' and '.join(_SETTINGS)}",
+            )
+        settings = {**marker.kwargs, **settings}
+    return settings
+
+
+def _policy(request: pytest.FixtureRequest, given: str | Path | None) -> "Policy":
+    config, loader = request.config, import_module("demur.policy.loader")
+    policy: Policy
+    if given is None and config.getini(_INI):
+        policy = loader.load_policy(_root(config) / config.getini(_INI))
+    elif given is None or "\n" in str(given):
+        policy = loader.parse_policy(given or _ALLOWS, f"pytest.mark.{_MARKER}")
+    else:
+        beside = request.path.parent / given
+        policy = loader.load_policy(beside if beside.exists() else _root(config) / given)
+    return policy
+
+
+def _root(config: pytest.Config) -> Path:
+    return config.rootpath if config.inipath is None else config.inipath.parent
+
+
+# -- what a run tells ------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option and the ini option."""
+    text = "at the end, count the reason codes that gates of tests decided by"
+    parser.getgroup(_MARKER).addoption(_REPORT, action="store_true", help=text)
+    parser.addini(_INI, "the policy of `demur_gate`, relative to the ini file", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known, and count if that was asked for."""
+    text = f"{_MARKER}(policy, mode): what the gate of `demur_gate` decides by"
+    config.addinivalue_line("markers", text)
+    if config.getoption(_REPORT):
+        config.pluginmanager.register(_Tally(), "demur-tally")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Return the line about demur at the head of a run."""
+    policy = config.getini(_INI) or "allows what no guard objects to"
+    return f"demur: {__version__}, policy: {policy}"
+
+
+def _counted(made: "Sequence[DecisionRecord]") -> str:
+    codes = Counter(str(code) for record in made for code in record.reason_codes)
+    stopped = sum(not record.may_execute for record in made)
+    return json.dumps({"decisions": len(made), "refused": stopped, "codes": codes})
+
+
+class _Tally:
+    """Adds up what the tests report, from whichever process."""
+
+    def __init__(self) -> None:
+        self.tests = 0
+        self.decided: Counter[str] = Counter()
+        self.codes: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take in the report of a test that has ended."""
+        if report.when != "teardown":
+            return
+        for name, value in report.user_properties:
+            if name == _MARKER:
+                counted = json.loads(str(value))
+                self.tests += 1
+                self.codes.update(counted.pop("codes"))
+                self.decided.update(counted)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the codes, the most frequent first."""
+        write = terminalreporter.write_line
+        terminalreporter.section("demur")
+        decisions = _number(self.decided["decisions"], "decision")
+        write(f"{decisions} in {_number(self.tests, 'test')}, {self.decided['refused']} refused")
+        for code, count in sorted(self.codes.items(), key=lambda item: (-item[1], item[0])):
+            write(f"{count:>6}  {code}")
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

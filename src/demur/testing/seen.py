@@ -1,0 +1,249 @@
+"""What a test was handed, read into one form: refused or not, why, and by whom.
+
+Takes whatever demur or a provider answers with, a text, or something to call. Nothing is
+judged anew: rulings and records speak for themselves, responses and texts are read as an
+`Enforcer` reads a model's.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from enum import StrEnum
+from functools import cache, singledispatch
+from typing import Any, NamedTuple
+
+from demur.codes.line import MARK
+from demur.codes.vocabulary import Advice, RefusalClass, Surface, Verdict
+from demur.errors import InputTypeError
+from demur.gate.enforcer import Enforcer
+from demur.gate.generated import Generated
+from demur.gate.pipeline import Pipeline
+from demur.gate.ruling import Refused, Ruling
+from demur.model.decision import Decision
+from demur.model.finding import Finding
+from demur.model.record import DecisionRecord
+from demur.model.refusal import Refusal
+from demur.providers.normalize import normalize
+
+__all__ = ["Outcome", "Seen", "see"]
+
+_UNREAD = "read by its structure alone: hand over its text to have the words judged"
+
+
+class Outcome(StrEnum):
+    """What came of it. A model that failed, or a line that nobody can read, is neither."""
+
+    REFUSED = "refused"
+    ALLOWED = "allowed"
+    NEITHER = "neither"
+
+
+class Seen(NamedTuple):
+    """What there was. `codes` are all those in force, `rules` those of the policy that matched.
+
+    `judged` is false where a guard or the store was at fault; `value` is what was read in the
+    end: the thing itself, or what a call returned.
+    """
+
+    what: str
+    outcome: Outcome
+    value: Any = None
+    judged: bool = True
+    codes: tuple[str, ...] = ()
+    refusal_class: RefusalClass | None = None
+    advice: Advice | None = None
+    surfaces: tuple[Surface, ...] = ()
+    detail: str = ""
+    decision_id: str | None = None
+    rules: tuple[str, ...] = ()
+    note: str = ""
+    refusal: Refusal | None = None
+    record: DecisionRecord | None = None
+
+
+def see(thing: Any) -> Seen:
+    """Return what `thing` says; a function is called first, and a coroutine is run.
+
+    Raises:
+        InputTypeError: It can say nothing, or it is a coroutine inside a running loop.
+    """
+    if inspect.isawaitable(thing):
+        return _of_call(lambda: thing)
+    if callable(thing):
+        return _of_call(thing)
+    if thing is None or isinstance(thing, bool | int | float | bytes):
+        wanted = "a ruling, record, refusal, response, text or function"
+        raise InputTypeError.expected("what is looked at", wanted, thing)
+    return _read(thing)
+
+
+# -- calls -----------------------------------------------------------------------------------
+
+
+def _of_call(call: Callable[[], Any]) -> Seen:
+    try:
+        value = call()
+        if inspect.isawaitable(value):
+            value = _run(value)
+    except Exception as error:
+        # What refuses nothing went wrong, and is not ours to hide.
+        if not isinstance(error, Refused) and normalize(error) is None:
+            raise
+        seen = _read(error)
+        return seen._replace(what=f"a call that raised {seen.what}")
+    if value is None or isinstance(value, bool | int | float | bytes):
+        return Seen(f"a call that returned `{type(value).__name__}`", Outcome.ALLOWED, value=value)
+    seen = _read(value)
+    return seen._replace(what=f"a call that returned {seen.what}")
+
+
+def _run(waiting: Awaitable[Any]) -> Any:
+    async def awaited() -> Any:
+        return await waiting
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(awaited())
+    if inspect.iscoroutine(waiting):
+        waiting.close()
+    raise InputTypeError(
+        "a coroutine cannot be run inside a running loop",
+        help="await it, and hand over what it returns or raises",
+    )
+
+
+# -- values ----------------------------------------------------------------------------------
+
+
+@singledispatch
+def _read(thing: Any) -> Seen:
+    """Read what is none of ours: the response of a provider, or its exception."""
+    seen = _of_ruling(_reader().model(thing))._replace(value=thing)
+    name = type(thing).__name__
+    if not isinstance(thing, BaseException):
+        note = seen.note or (_UNREAD if seen.outcome is Outcome.ALLOWED else "")
+        return seen._replace(what=f"a response (`{name}`)", note=note)
+    # Whatever went wrong there, nothing was allowed by it.
+    outcome = seen.outcome if seen.outcome is Outcome.REFUSED else Outcome.NEITHER
+    return seen._replace(what=f"an exception (`{name}`)", outcome=outcome)
+
+
+@_read.register
+def _of_text(text: str) -> Seen:
+    """Read one line as `parse_refusal` does, and longer texts as answers of a model."""
+    line = text.strip()
+    refusal = None if "\n" in line else Refusal.from_line(line)
+    if refusal is not None:
+        return _of_refusal(refusal)._replace(what="a line", value=text)
+    if line.startswith(MARK):
+        note = "a refusal line that names no registered code"
+        return Seen("a line", Outcome.NEITHER, value=text, detail=line, note=note)
+    seen = _of_ruling(_reader().model(None, text=text))
+    return seen._replace(what="a text", value=text, detail=seen.detail or line)
+
+
+@_read.register
+def _of_refused(error: Refused) -> Seen:
+    return _of_ruling(error.ruling)._replace(what="`Refused`", value=error)
+
+
+@_read.register
+def _of_ruling(ruling: Ruling) -> Seen:
+    seen = _of_parts(ruling.refusal, ruling.record, ruling.findings)
+    surfaces = tuple(dict.fromkeys((ruling.surface, *seen.surfaces)))
+    what = f"a ruling on {ruling.surface}"
+    outcome = _outcome(refused=not ruling.allowed)
+    return seen._replace(what=what, outcome=outcome, value=ruling, surfaces=surfaces)
+
+
+@_read.register
+def _of_generated(generated: Generated) -> Seen:
+    what, error = "a generated answer", generated.error
+    if error is not None:
+        note = f"the model failed: {error.code}: {error.detail}"
+        return Seen(what, Outcome.NEITHER, value=generated, note=note, record=generated.record)
+    seen = _of_parts(generated.refusal, generated.record, generated.findings)
+    return seen._replace(what=what, outcome=_outcome(refused=generated.blocked), value=generated)
+
+
+@_read.register
+def _of_record(record: DecisionRecord) -> Seen:
+    personal = record.personal
+    findings = () if personal is None else personal.findings
+    binds = record.enforced or record.verdict is Verdict.ALLOW
+    return Seen(
+        "a decision record",
+        _outcome(refused=not record.may_execute),
+        value=record,
+        judged=record.verdict is not Verdict.ABSTAIN,
+        codes=record.reason_codes,
+        refusal_class=record.refusal_class,
+        advice=record.next_step,
+        surfaces=_surfaces(findings),
+        detail=record.explanation.summary,
+        decision_id=record.decision_id,
+        rules=tuple(f"{one.rule_id} ({one.stage})" for one in record.matched_rules),
+        note="" if binds else f"advisory: {record.verdict} is on record and does not bind",
+        record=record,
+    )
+
+
+@_read.register
+def _of_decision(decision: Decision) -> Seen:
+    return Seen(
+        "a decision",
+        _outcome(refused=decision.verdict is not Verdict.ALLOW),
+        value=decision,
+        judged=decision.verdict is not Verdict.ABSTAIN,
+        codes=decision.reason_codes,
+        refusal_class=decision.refusal_class,
+        advice=decision.next_step,
+        detail=decision.reason or "",
+    )
+
+
+@_read.register
+def _of_refusal(refusal: Refusal) -> Seen:
+    return Seen(
+        "a refusal",
+        # A code that speaks for an action has no class: nothing was refused.
+        _outcome(refused=refusal.refusal_class is not None),
+        value=refusal,
+        judged=refusal.decided,
+        codes=(refusal.code,),
+        refusal_class=refusal.refusal_class,
+        advice=refusal.advice,
+        surfaces=() if refusal.surface is None else (refusal.surface,),
+        detail=refusal.detail,
+        decision_id=refusal.decision_id,
+        refusal=refusal,
+    )
+
+
+def _of_parts(
+    refusal: Refusal | None, record: DecisionRecord | None, findings: Iterable[Finding]
+) -> Seen:
+    """Read a refusal, the record behind it and what was found; any of them may be missing."""
+    found = tuple(findings)
+    seen = Seen("", Outcome.ALLOWED) if record is None else _of_record(record)
+    if refusal is not None:
+        codes = tuple(dict.fromkeys((refusal.code, *seen.codes)))
+        seen = _of_refusal(refusal)._replace(codes=codes, rules=seen.rules, record=record)
+    elif found and not seen.note:
+        seen = seen._replace(note=f"only noted: {', '.join(one.code for one in found)}")
+    return seen._replace(surfaces=tuple(dict.fromkeys((*seen.surfaces, *_surfaces(found)))))
+
+
+def _surfaces(findings: Iterable[Finding]) -> tuple[Surface, ...]:
+    return tuple(dict.fromkeys(one.surface for one in findings))
+
+
+def _outcome(*, refused: bool) -> Outcome:
+    return Outcome.REFUSED if refused else Outcome.ALLOWED
+
+
+@cache
+def _reader() -> Enforcer:
+    # It reads what models answered and guards nothing: no guard need be loaded.
+    return Enforcer(pipeline=Pipeline(()))
