@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from demur.codes.line import PREFIX
 from demur.guards.tool_loop.history import Call, History
 
 __all__ = ["MOST_RUNS", "Histories", "LocalHistories", "finished", "last_open", "without_refused"]
@@ -47,7 +46,8 @@ def last_open(history: History, name: str, arguments: Any = None) -> Call | None
     """Return the last call of that name, and of these arguments if known, without a result."""
     wanted = None if arguments is None else Call(name=name, arguments=arguments).exact
     for call in reversed(history.calls):
-        if call.result is None and call.name == name and wanted in {None, call.exact}:
+        is_open = call.result is None and not call.failed
+        if is_open and call.name == name and wanted in {None, call.exact}:
             return call
     return None
 
@@ -67,9 +67,5 @@ def without_refused(history: History, call: Call) -> History:
 
 
 def _was_refused(one: Call, call: Call) -> bool:
-    return (
-        one.failed
-        and isinstance(one.result, str)
-        and one.result.startswith(PREFIX)
-        and (one.name, one.exact) == (call.name, call.exact)
-    )
+    same = (one.name, one.exact) == (call.name, call.exact)
+    return same and one.failed and one.result is None

@@ -119,8 +119,9 @@ class Points(NamedTuple):
             Surface.TOOL_CALL, asked, found, at, grants=grants, accepted=accepted
         )
         if not ruling.allowed:
-            # Whoever asks for the same again and again goes in a circle, refused or not.
-            self._finish(call.name, arguments, ruling.line, at, failed=True)
+            # Whoever asks for the same again and again goes in a circle, refused or not: a no
+            # is nothing new, so it is no result.
+            self._finish(call.name, arguments, None, at, failed=True)
         return ruling
 
     def tool_result(
@@ -227,7 +228,7 @@ class Points(NamedTuple):
         self,
         name: str,
         arguments: Mapping[str, Any] | str | None,
-        result: str,
+        result: str | None,
         at: Occasion,
         *,
         failed: bool,

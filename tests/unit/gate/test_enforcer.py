@@ -210,6 +210,8 @@ def test_a_loop_is_seen_within_a_run_and_progress_is_none(gate: Gate) -> None:
         return allowed
 
     assert looked_up("stuck", ["nothing"] * 3) == [True, True, False]
+    for _ in range(3):
+        assert not enforcer.tool_call("lookup", {"id": 1}, Occasion(run="stuck")).allowed
     assert looked_up("moving", ["10 %", "20 %", "30 %"]) == [True] * 3
     assert looked_up(None, ["nothing"] * 4) == [True] * 4
 
