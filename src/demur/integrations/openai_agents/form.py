@@ -1,0 +1,92 @@
+"""Between the forms of the OpenAI Agents SDK and those of a ruling: texts in, outputs out."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from agents import GuardrailFunctionOutput, ToolGuardrailFunctionOutput
+
+from demur.gate.ruling import Ruling
+
+__all__ = ["info_of", "parsed", "prompt_of", "text_of", "to_output", "to_tool_output"]
+
+
+class _Message(NamedTuple):
+    role: Any
+    text: str
+
+
+def prompt_of(given: str | list[Any]) -> str:
+    """Return the words of the user that nobody answered yet: all since the last answer."""
+    if isinstance(given, str):
+        return given
+    said = [_Message(_get(one, "role"), "\n".join(_parts(_get(one, "content")))) for one in given]
+    # An answer that only begins, for the model to go on with, is none.
+    while said and said[-1].role != "user":
+        said.pop()
+    answers = [place for place, one in enumerate(said) if one.role == "assistant"]
+    last = said[answers[-1] + 1 if answers else 0 :]
+    return "\n".join(one.text for one in last if one.role == "user")
+
+
+def _parts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        texts = (_get(part, "text") for part in content)
+        yield from (text for text in texts if isinstance(text, str))
+
+
+def _get(item: Any, name: str) -> Any:
+    return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
+
+
+def text_of(said: Any) -> str:
+    """Return a final output, or what a tool returned, as text."""
+    if isinstance(said, str):
+        return said
+    return json.dumps(said, ensure_ascii=False, default=_as_json)
+
+
+def _as_json(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    return str(value)
+
+
+def parsed(arguments: str) -> Any:
+    """Return the arguments that a model wrote as JSON; None if they are none."""
+    try:
+        return json.loads(arguments or "{}")
+    except ValueError:
+        return None
+
+
+def info_of(ruling: Ruling) -> dict[str, Any] | None:
+    """Return what a guardrail tells its host: the refusal and the words for it, or what binds."""
+    if ruling.refusal is not None:
+        return {"refusal": ruling.envelope, "words": ruling.words}
+    named = {
+        "constraints": list(ruling.constraints),
+        "obligations": [str(duty) for duty in ruling.obligations],
+        "resources": list(ruling.resources),
+    }
+    return {name: told for name, told in named.items() if told} or None
+
+
+def to_output(ruling: Ruling) -> GuardrailFunctionOutput:
+    """Return what a guardrail of an agent answers: a tripwire is all there is for a no."""
+    return GuardrailFunctionOutput(info_of(ruling), tripwire_triggered=not ruling.allowed)
+
+
+def to_tool_output(ruling: Ruling) -> ToolGuardrailFunctionOutput:
+    """Return what a guardrail of a tool answers: the model is told, or the run ends."""
+    info = info_of(ruling)
+    if ruling.allowed:
+        return ToolGuardrailFunctionOutput.allow(info)
+    if ruling.is_hard:
+        return ToolGuardrailFunctionOutput.raise_exception(info)
+    return ToolGuardrailFunctionOutput.reject_content(ruling.message, info)

@@ -1,0 +1,98 @@
+"""A session of the OpenAI Agents SDK that keeps nothing of a run whose input was refused.
+
+The SDK writes a user's words to its session before they are looked at, or after a tripwire
+stopped them, and the model would read them in the next run.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from agents import RunContextWrapper
+from agents.memory import Session
+
+from demur.integrations.openai_agents.run import Run
+
+__all__ = ["CleanSession"]
+
+
+class CleanSession:
+    """A view of a session; `run_of` says which run it is that uses it.
+
+    Its methods take the run as `wrapper`: the SDK looks for that and hands it over.
+    """
+
+    def __init__(self, session: Session, run_of: Callable[[RunContextWrapper[Any]], Run]) -> None:
+        self._session = session
+        self._run_of = run_of
+
+    @property
+    def session_id(self) -> str:
+        """The name of the session."""
+        return self._session.session_id
+
+    @session_id.setter
+    def session_id(self, value: str) -> None:
+        self._session.session_id = value
+
+    @property
+    def session_settings(self) -> Any:
+        """The settings of the session."""
+        return self._session.session_settings
+
+    @session_settings.setter
+    def session_settings(self, value: Any) -> None:
+        self._session.session_settings = value
+
+    async def get_items(self, limit: int | None = None, *, wrapper: Any = None) -> list[Any]:
+        """Return the last items, or all."""
+        await self._released(wrapper)
+        items: list[Any] = await self._call("get_items", wrapper, limit)
+        return items
+
+    async def add_items(self, items: list[Any], *, wrapper: Any = None) -> None:
+        """Keep items, unless they are of a run whose input was refused."""
+        run = await self._released(wrapper)
+        write = partial(self._call, "add_items", wrapper, items)
+        if run is None or run.allowed:
+            await write()
+        elif run.allowed is None:
+            run.hold(write)
+            if not _is_input(items):
+                # A run that goes on after an interruption has no input to be ruled on.
+                await run.release()
+
+    async def pop_item(self, *, wrapper: Any = None) -> Any:
+        """Return the last item, and drop it."""
+        await self._released(wrapper)
+        return await self._call("pop_item", wrapper)
+
+    async def clear_session(self, *, wrapper: Any = None) -> None:
+        """Drop all items."""
+        await self._released(wrapper)
+        await self._call("clear_session", wrapper)
+
+    async def _released(self, wrapper: Any) -> Run | None:
+        """Return the run, after what it held was written."""
+        run = None if wrapper is None else self._run_of(wrapper)
+        if run is not None:
+            await run.release()
+        return run
+
+    async def _call(self, name: str, wrapper: Any, *given: Any) -> Any:
+        method = getattr(self._session, name)
+        # A session says by its signature whether it wants to know the run.
+        more = {"wrapper": wrapper} if "wrapper" in inspect.signature(method).parameters else {}
+        return await method(*given, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        # Private ways to write would go past `add_items`.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._session, name)
+
+
+def _is_input(items: list[Any]) -> bool:
+    """Return whether these are the words that a run begins with: its results end otherwise."""
+    return bool(items) and items[-1].get("role") == "user"
