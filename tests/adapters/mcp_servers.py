@@ -5,7 +5,9 @@ Kinds: `stdio` and `http` of the Python SDK, `fastmcp` over stdio.
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 if sys.argv[1] == "fastmcp":
     from fastmcp import FastMCP
@@ -73,6 +75,12 @@ def main() -> None:
         return "done"
 
     server.tool()(steps)
+
+    def near(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
+        """Find what is near."""
+        return f"near {region}"
+
+    server.tool()(near)
     if kind == "stdio":
         server.run()
     else:

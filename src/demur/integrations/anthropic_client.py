@@ -1,0 +1,73 @@
+"""Anthropic's client with guards around the models it asks: `messages`, also those in beta.
+
+What is asked is judged before it is sent, and what comes back before it is used, streams
+while they come. The tools that a model asks for are judged where they are run, by the adapter
+of whatever runs them.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from demur.errors import InputTypeError
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.integrations.anthropic_form import MessagesForm
+from demur.integrations.extras import missing_extra
+from demur.integrations.model_call import Fallback, OnRefusal, settings_of
+from demur.integrations.model_client import Guarding, guarded
+
+try:
+    from anthropic import Anthropic, AsyncAnthropic
+except ImportError as error:
+    raise missing_extra("anthropic") from error
+
+__all__ = ["guard_anthropic"]
+
+_FRAMEWORK = "anthropic"
+_Client = TypeVar("_Client", bound=Anthropic | AsyncAnthropic)
+
+
+def guard_anthropic(
+    client: _Client,
+    enforcer: Enforcer,
+    *,
+    at: Occasion | None = None,
+    on_refusal: OnRefusal = "raise",
+    fallbacks: Sequence[Fallback] = (),
+    waits: bool = False,
+    sleep: Callable[[float], Any] | None = None,
+    trusts_history: bool = True,
+) -> _Client:
+    """Return a copy of `client` that guards; the client itself stays as it is.
+
+    `at` says for whom and in which run it asks. A refusal is raised as `Refused`, or with
+    `on_refusal="answer"` comes as a message that stopped for a refusal. Where the way on from
+    a model's refusal is another model, `fallbacks` are asked in their order: names of models,
+    or functions from a request to a response. With `waits`, a model that asks to be asked
+    later is waited for, a minute at most. Without `trusts_history`, all that was ever said in
+    a conversation is judged, not only what is new.
+
+    Raises:
+        InputError: A setting cannot be used.
+        UnguardableError: This version of the client is built otherwise than known.
+    """
+    if not isinstance(client, Anthropic | AsyncAnthropic):
+        raise InputTypeError.expected("client", "an `Anthropic` or `AsyncAnthropic`", client)
+    awaits = isinstance(client, AsyncAnthropic)
+    settings = settings_of(
+        enforcer,
+        _FRAMEWORK,
+        at=at,
+        on_refusal=on_refusal,
+        fallbacks=fallbacks,
+        waits=waits,
+        sleep=sleep or (asyncio.sleep if awaits else time.sleep),
+        trusts_history=trusts_history,
+    )
+    forms = {"/v1/messages": MessagesForm(settings, awaits=awaits)}
+    return cast("_Client", guarded(client, Guarding(forms, settings, _probe, awaits)))
+
+
+def _probe(client: Any) -> Any:
+    return client.messages._post  # noqa: SLF001 - where requests go is what is asked

@@ -1,0 +1,128 @@
+"""An SDK's client whose requests to a model are guarded, whichever of its methods sends them.
+
+The clients of OpenAI and Anthropic are built alike: each method of theirs ends in the client's
+own `post`. A copy of the client gets another one, so that no helper, parser or new version of
+an interface leads around it; the user's own client stays as it is.
+"""
+
+import copy
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from demur.errors import DemurError, InputTypeError
+from demur.integrations.model_call import Form, ModelCall, Posted, Settings
+from demur.integrations.model_steps import atake, take
+
+__all__ = ["Guarding", "UnguardableError", "guarded"]
+
+_COPIES = ("copy", "with_options", "with_middleware")
+_RAW = "x-stainless-raw-response"
+_LEFT_OUT = {"Omit", "NotGiven"}
+
+
+class UnguardableError(DemurError):
+    """A client that is built otherwise than this adapter knows."""
+
+
+class Guarding(NamedTuple):
+    """How the requests of a client are guarded: the form of each path, and the settings.
+
+    `probe` finds, in a client, a method through which guarded requests go.
+    """
+
+    forms: Mapping[str, Form]
+    settings: Settings
+    probe: Callable[[Any], Any]
+    awaits: bool
+
+
+def guarded(client: Any, guarding: Guarding) -> Any:
+    """Return a copy of `client` that guards; copies made of it guard, too.
+
+    Raises:
+        UnguardableError: Its requests would not pass the guard.
+    """
+    double = copy.copy(client)
+    state = vars(double)
+    for name in [name for name in state if _is_cached(client, name)]:
+        # What was made for the user's client sends around the guard.
+        del state[name]
+    post = _post(client, guarding)
+    state["post"] = post
+    for name in _COPIES:
+        if hasattr(client, name):
+            state[name] = _copying(getattr(client, name), guarding)
+    if guarding.probe(double) is not post:
+        raise UnguardableError(
+            "requests of this client cannot be guarded",
+            help="use a client that this version of demur was tested with",
+        )
+    return double
+
+
+def _is_cached(client: Any, name: str) -> bool:
+    return isinstance(getattr(type(client), name, None), cached_property)
+
+
+def _copying(make: Callable[..., Any], guarding: Guarding) -> Callable[..., Any]:
+    def copied(*arguments: Any, **named: Any) -> Any:
+        return guarded(make(*arguments, **named), guarding)
+
+    return copied
+
+
+def _post(client: Any, guarding: Guarding) -> Callable[..., Any]:
+    """Return what takes the place of the client's `post`."""
+    send = client.post
+    calls = {
+        path: ModelCall(form, guarding.settings, awaits=guarding.awaits)
+        for path, form in guarding.forms.items()
+    }
+
+    def post(path: str, **named: Any) -> Any:
+        call = calls.get(_plain(path))
+        if call is None:
+            return send(path, **named)
+        return take(call.steps(_posted(send, path, named)))
+
+    async def apost(path: str, **named: Any) -> Any:
+        call = calls.get(_plain(path))
+        if call is None:
+            return await send(path, **named)
+        return await atake(call.steps(_posted(send, path, named)))
+
+    return apost if guarding.awaits else post
+
+
+def _plain(path: str) -> str:
+    return "/" + path.partition("?")[0].strip("/")
+
+
+def _posted(send: Callable[..., Any], path: str, named: Mapping[str, Any]) -> Posted:
+    body, options = named.get("body"), dict(named.get("options") or {})
+    if not isinstance(body, Mapping):
+        raise InputTypeError.expected("the body of a guarded request", "a mapping", body)
+    extra = options.pop("extra_json", None) or {}
+    # What a caller adds to the body replaces what stands there, so it is what has to be judged.
+    whole = {name: _whole(value) for name, value in {**body, **extra}.items()}
+    whole = {name: value for name, value in whole.items() if not _is_left_out(value)}
+    raw = {key.lower(): value for key, value in (options.get("headers") or {}).items()}.get(_RAW)
+    rest = {name: value for name, value in named.items() if name not in {"body", "options"}}
+    return Posted(
+        send=lambda sent: send(path, body=sent, options=options, **rest),
+        body=whole,
+        cast_to=named.get("cast_to"),
+        parse=options.get("post_parser"),
+        streams=bool(named.get("stream")) or raw == "stream",
+        raw=bool(raw),
+    )
+
+
+def _whole(value: Any) -> Any:
+    """Return a value that can be read more than once: messages may come from a generator."""
+    return list(value) if hasattr(value, "__next__") else value
+
+
+def _is_left_out(value: Any) -> bool:
+    return type(value).__name__ in _LEFT_OUT

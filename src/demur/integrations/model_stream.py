@@ -1,0 +1,222 @@
+"""A model's stream of events, of which only what may leave is handed on.
+
+Where nothing more may leave, the provider is not listened to any further.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from demur.integrations.model_cutter import Cutter
+from demur.integrations.model_steps import atake, take
+from demur.integrations.model_trail import Trail
+
+__all__ = ["AsyncGuardedStream", "AsyncSaidStream", "GuardedStream", "SaidStream"]
+
+_END = object()
+
+
+class GuardedStream:
+    """A stream of an SDK that hands on only what may leave; otherwise it is that stream."""
+
+    def __init__(self, stream: Any, cutter: Cutter) -> None:
+        self._stream = stream
+        self._cutter = cutter
+        self._events = self._run()
+
+    @property
+    def _demur_trail(self) -> Trail:
+        return self._cutter.trail
+
+    @property  # type: ignore[misc] # nobody sets it
+    def __class__(self) -> Any:
+        # Callers may tell an answer from a stream by its type.
+        return type(self._stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._events
+
+    def __next__(self) -> Any:
+        return next(self._events)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the stream up; nothing more leaves, and the connection is released."""
+        self._events.close()
+        self._stream.close()
+        if self._cutter.complete:
+            # The answer was there, though its end was not waited for.
+            take(self._cutter.declined())
+
+    def _run(self) -> Generator[Any, None, None]:
+        source = iter(self._stream)
+        try:
+            while (event := self._next(source)) is not _END:
+                yield from take(self._cutter.feed(event))
+                if self._cutter.over:
+                    return
+            yield from take(self._cutter.finish())
+        finally:
+            self._stream.close()
+
+    def _next(self, source: Iterator[Any]) -> Any:
+        try:
+            return next(source, _END)
+        except Exception as error:
+            take(self._cutter.failed(error))
+            raise
+
+
+class AsyncGuardedStream:
+    """A stream of an SDK that hands on only what may leave, like `GuardedStream`, to be awaited."""
+
+    def __init__(self, stream: Any, cutter: Cutter) -> None:
+        self._stream = stream
+        self._cutter = cutter
+        self._events = self._run()
+
+    @property
+    def _demur_trail(self) -> Trail:
+        return self._cutter.trail
+
+    @property  # type: ignore[misc] # nobody sets it
+    def __class__(self) -> Any:
+        # Callers may tell an answer from a stream by its type.
+        return type(self._stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._events
+
+    async def __anext__(self) -> Any:
+        return await anext(self._events)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give the stream up; nothing more leaves, and the connection is released."""
+        await self._events.aclose()
+        await self._stream.close()
+        if self._cutter.complete:
+            await atake(self._cutter.declined())
+
+    async def aclose(self) -> None:
+        """Give the stream up, like `close`."""
+        await self.close()
+
+    async def _run(self) -> AsyncGenerator[Any, None]:
+        source = aiter(self._stream)
+        try:
+            while (event := await self._next(source)) is not _END:
+                for one in await atake(self._cutter.feed(event)):
+                    yield one
+                if self._cutter.over:
+                    return
+            for one in await atake(self._cutter.finish()):
+                yield one
+        finally:
+            await self._stream.close()
+
+    async def _next(self, source: AsyncIterator[Any]) -> Any:
+        try:
+            return await anext(source, _END)
+        except Exception as error:
+            await atake(self._cutter.failed(error))
+            raise
+
+
+class _Unsent:
+    """In place of an HTTP response, for helpers that close it or look for headers."""
+
+    headers: Mapping[str, str] = {}
+
+    @property
+    def request(self) -> Self:
+        """In place of the request that was not sent."""
+        return self
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+class SaidStream:
+    """Events that are said without a model, in place of a stream of the `kind` of an SDK."""
+
+    response = _Unsent()
+
+    def __init__(self, events: Iterable[Any], kind: type) -> None:
+        self._events = iter(events)
+        self._kind = kind
+
+    @property  # type: ignore[misc] # nobody sets it
+    def __class__(self) -> Any:
+        return self._kind
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._events
+
+    def __next__(self) -> Any:
+        return next(self._events)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the stream up; nothing more leaves."""
+        self._events = iter(())
+
+
+class AsyncSaidStream:
+    """Events that are said without a model, like `SaidStream`, to be awaited."""
+
+    response = _Unsent()
+
+    def __init__(self, events: Iterable[Any], kind: type) -> None:
+        self._events = iter(events)
+        self._kind = kind
+
+    @property  # type: ignore[misc] # nobody sets it
+    def __class__(self) -> Any:
+        return self._kind
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        event = next(self._events, _END)
+        if event is _END:
+            raise StopAsyncIteration
+        return event
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give the stream up; nothing more leaves."""
+        self._events = iter(())
+
+    async def aclose(self) -> None:
+        """Give the stream up, like `close`."""
+        await self.close()

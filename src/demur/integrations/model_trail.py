@@ -1,0 +1,78 @@
+"""How a response came about: which models were asked, and what was ruled on the way."""
+
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from demur.gate.ruling import Ruling
+
+__all__ = ["Attempt", "Trail", "keep", "note", "ruling_of", "trail_of"]
+
+_KEPT = "_demur_trail"
+# Where the stream helpers of the SDKs keep the stream that they read.
+_BEHIND = "_raw_stream"
+_Object = TypeVar("_Object")
+
+
+class Attempt(NamedTuple):
+    """One model that was asked, and whether it refused, choice by choice."""
+
+    model: str
+    rulings: tuple[Ruling, ...] = ()
+
+    @property
+    def ruling(self) -> Ruling | None:
+        """The ruling that counts: the first that refuses, or else the first."""
+        refusing = (one for one in self.rulings if not one.allowed)
+        return next(refusing, self.rulings[0] if self.rulings else None)
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is no choice left that answers."""
+        return bool(self.rulings) and not any(one.allowed for one in self.rulings)
+
+
+class Trail(NamedTuple):
+    """The rulings on the prompt, on each model that was asked, and on the answer."""
+
+    prompt: Ruling | None = None
+    attempts: tuple[Attempt, ...] = ()
+    answer: Ruling | None = None
+
+    @property
+    def ruling(self) -> Ruling | None:
+        """The ruling that counts in the end."""
+        if self.answer is not None and not self.answer.allowed:
+            return self.answer
+        return self.attempts[-1].ruling if self.attempts else self.prompt
+
+    @property
+    def served_by(self) -> str | None:
+        """The model that the response is from; None if none was asked."""
+        return self.attempts[-1].model if self.attempts else None
+
+
+def trail_of(response: Any) -> Trail | None:
+    """Return how a response, stream or error of a guarded client came about; None of others."""
+    kept = getattr(response, _KEPT, None)
+    if kept is None:
+        kept = getattr(getattr(response, _BEHIND, None), _KEPT, None)
+    return kept if isinstance(kept, Trail) else None
+
+
+def ruling_of(response: Any) -> Ruling | None:
+    """Return the ruling that counts for a response, stream or error of a guarded client."""
+    trail = trail_of(response)
+    return None if trail is None else trail.ruling
+
+
+def note(error: Exception, ruling: Ruling) -> None:
+    """Let an error say, where it is printed, that it is a refusal."""
+    if not ruling.allowed:
+        error.add_note(ruling.line)
+
+
+def keep(response: _Object, trail: Trail) -> _Object:
+    """Return `response` with its trail, which models of the SDKs leave out of their JSON."""
+    with suppress(AttributeError, TypeError):
+        object.__setattr__(response, _KEPT, trail)
+    return response

@@ -1,0 +1,77 @@
+"""OpenAI's client with guards around the models it asks: `chat.completions` and `responses`.
+
+What is asked is judged before it is sent, and what comes back before it is used, streams
+while they come. The tools that a model asks for are judged where they are run, by the adapter
+of whatever runs them.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from demur.errors import InputTypeError
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.integrations.extras import missing_extra
+from demur.integrations.model_call import Fallback, Form, OnRefusal, settings_of
+from demur.integrations.model_client import Guarding, guarded
+from demur.integrations.openai_chat_form import ChatForm
+from demur.integrations.openai_responses_form import ResponsesForm
+
+try:
+    from openai import AsyncOpenAI, OpenAI
+except ImportError as error:
+    raise missing_extra("openai") from error
+
+__all__ = ["guard_openai"]
+
+_FRAMEWORK = "openai"
+_Client = TypeVar("_Client", bound=OpenAI | AsyncOpenAI)
+
+
+def guard_openai(
+    client: _Client,
+    enforcer: Enforcer,
+    *,
+    at: Occasion | None = None,
+    on_refusal: OnRefusal = "raise",
+    fallbacks: Sequence[Fallback] = (),
+    waits: bool = False,
+    sleep: Callable[[float], Any] | None = None,
+    trusts_history: bool = True,
+) -> _Client:
+    """Return a copy of `client` that guards; the client itself stays as it is.
+
+    `at` says for whom and in which run it asks. A refusal is raised as `Refused`, or with
+    `on_refusal="answer"` comes as a message that refuses. Where the way on from a model's
+    refusal is another model, `fallbacks` are asked in their order: names of models, or
+    functions from a request to a response. With `waits`, a model that asks to be asked later
+    is waited for, a minute at most. Without `trusts_history`, all that was ever said in a
+    conversation is judged, not only what is new.
+
+    Raises:
+        InputError: A setting cannot be used.
+        UnguardableError: This version of the client is built otherwise than known.
+    """
+    if not isinstance(client, OpenAI | AsyncOpenAI):
+        raise InputTypeError.expected("client", "an `OpenAI` or `AsyncOpenAI`", client)
+    awaits = isinstance(client, AsyncOpenAI)
+    settings = settings_of(
+        enforcer,
+        _FRAMEWORK,
+        at=at,
+        on_refusal=on_refusal,
+        fallbacks=fallbacks,
+        waits=waits,
+        sleep=sleep or (asyncio.sleep if awaits else time.sleep),
+        trusts_history=trusts_history,
+    )
+    forms: dict[str, Form] = {
+        "/chat/completions": ChatForm(settings, awaits=awaits),
+        "/responses": ResponsesForm(settings, awaits=awaits),
+    }
+    return cast("_Client", guarded(client, Guarding(forms, settings, _probe, awaits)))
+
+
+def _probe(client: Any) -> Any:
+    return client.chat.completions._post  # noqa: SLF001 - where requests go is what is asked

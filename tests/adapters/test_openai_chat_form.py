@@ -1,0 +1,216 @@
+"""Streams of chat completions: what leaves, in which order, and how they end."""
+
+import json
+from collections.abc import Iterator
+
+import openai
+import pytest
+from adapters.fake_openai import (
+    FakeOpenAI,
+    Reply,
+    ask,
+    chat_chunks,
+    guarded,
+    shown,
+    user,
+)
+from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
+from gates import rows
+
+from demur.emit.openai import from_openai
+from demur.gate.enforcer import Enforcer
+from demur.gate.gate import Gate
+from demur.gate.ruling import Refused
+from demur.integrations.model_call import ruling_of, trail_of
+
+pytestmark = pytest.mark.adapters
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    with talking() as gate:
+        yield gate
+
+
+@pytest.fixture
+def enforcer(gate: Gate) -> Enforcer:
+    return Enforcer(gate)
+
+
+def test_a_stream_passes_in_order_and_ends_as_it_did(enforcer: Enforcer) -> None:
+    calls = [
+        {"index": 0, "id": "c-1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    ]
+    chunks = chat_chunks("Your list ", "is empty.", usage=True)
+    chunks[3:3] = [{**chunks[0], "choices": [{"index": 0, "delta": {"tool_calls": calls}}]}]
+    fake = FakeOpenAI(Reply(events=chunks))
+    stream = ask(guarded(fake.client(), enforcer), stream=True)
+    out = list(stream)
+
+    assert shown(out) == "Your list is empty."
+    assert out[0].choices[0].delta.role == "assistant"
+    assert [bool(one.choices and one.choices[0].delta.tool_calls) for one in out].count(True) == 1
+    assert out[-2].choices[0].finish_reason == "stop"
+    assert out[-1].usage.total_tokens == 3
+    assert fake.streams[0].closed
+    assert isinstance(stream, openai.Stream)
+    assert ruling_of(stream) is not None
+
+
+def test_a_stream_is_cut_where_it_goes_wrong_and_the_connection_closed(
+    enforcer: Enforcer,
+) -> None:
+    pieces = (*PLAN, *["and so on "] * 100)
+    fake = FakeOpenAI(Reply(events=chat_chunks(*pieces)))
+    stream = ask(guarded(fake.client(), enforcer, on_refusal="answer"), stream=True)
+    out = list(stream)
+
+    assert "track" not in shown(out)
+    *_, said, last = out
+    assert last.choices[0].finish_reason == "stop"
+    refusal = from_openai({"refusal": said.choices[0].delta.refusal})
+    assert refusal is not None
+    assert refusal.code == FORBIDDEN
+    kept = fake.streams[0]
+    assert kept.closed
+    assert kept.read < len(pieces)
+    ruling = ruling_of(stream)
+    assert ruling is not None
+    assert ruling.is_hard
+
+
+def test_a_cut_is_raised_by_default(enforcer: Enforcer) -> None:
+    fake = FakeOpenAI(Reply(events=chat_chunks(*PLAN)))
+    stream = ask(guarded(fake.client(), enforcer), stream=True)
+
+    with pytest.raises(Refused, match=FORBIDDEN):
+        list(stream)
+    assert fake.streams[0].closed
+    assert list(stream) == []
+
+
+def test_one_choice_is_cut_and_the_other_goes_on(enforcer: Enforcer) -> None:
+    bad, good = chat_chunks(*PLAN), chat_chunks("Read ", "a ", "book", ".", index=1)
+    mixed = [chunk for pair in zip(bad, good, strict=True) for chunk in pair]
+    fake = FakeOpenAI(Reply(events=mixed))
+    client = guarded(fake.client(), enforcer, on_refusal="answer")
+    out = list(ask(client, stream=True, n=2))
+
+    by_choice: dict[int, str] = {0: "", 1: ""}
+    ends: list[int] = []
+    for chunk in out:
+        for choice in chunk.choices:
+            by_choice[choice.index] += choice.delta.content or ""
+            ends += [choice.index] if choice.finish_reason else []
+    assert by_choice[1] == "Read a book."
+    assert "track" not in by_choice[0]
+    assert sorted(ends) == [0, 1]
+
+
+def test_probabilities_do_not_spell_what_is_held_back(enforcer: Enforcer) -> None:
+    chunks = chat_chunks(*PLAN)
+    for chunk in chunks[1:-1]:
+        token = {"token": chunk["choices"][0]["delta"]["content"], "logprob": -1.0, "bytes": None}
+        chunk["choices"][0]["logprobs"] = {"content": [{**token, "top_logprobs": []}]}
+    fake = FakeOpenAI(Reply(events=chunks))
+    client = guarded(fake.client(), enforcer, on_refusal="answer")
+    out = list(ask(client, stream=True, logprobs=True))
+
+    assert "track" not in "".join(chunk.model_dump_json() for chunk in out)
+
+
+def test_text_and_finish_and_role_in_one_chunk_come_apart_in_order(enforcer: Enforcer) -> None:
+    [_, chunk] = chat_chunks("Done.", finish=None)
+    chunk["choices"][0] |= {"delta": {"role": "assistant", "content": "Done."}}
+    last = json.loads(json.dumps(chunk))
+    last["choices"][0] |= {"finish_reason": "stop"}
+    fake = FakeOpenAI(Reply(events=[chunk, last]))
+    out = list(ask(guarded(fake.client(), enforcer), stream=True))
+
+    assert shown(out) == "Done.Done."
+    assert out[0].choices[0].delta.role == "assistant"
+    assert [one.choices[0].finish_reason for one in out] == [None] * (len(out) - 1) + ["stop"]
+
+
+def test_a_stream_without_an_end_gives_what_was_held_back(enforcer: Enforcer) -> None:
+    fake = FakeOpenAI(Reply(events=chat_chunks("Half an", " answer", finish=None)))
+
+    assert shown(ask(guarded(fake.client(), enforcer), stream=True)) == "Half an answer"
+
+
+def test_a_stream_that_refuses_is_ruled_on_at_its_end(enforcer: Enforcer, gate: Gate) -> None:
+    for chunks, code in (
+        (chat_chunks("I'm sorry, but I can't ", "help with that request."), "MODEL_DECLINED"),
+        (chat_chunks(finish="content_filter"), "FILTERED_UNSPECIFIED"),
+    ):
+        stream = ask(guarded(FakeOpenAI(Reply(events=chunks)).client(), enforcer), stream=True)
+        list(stream)
+        ruling = ruling_of(stream)
+        assert ruling is not None
+        assert ruling.refusal is not None
+        assert ruling.refusal.code == code
+        assert any(code in record.reason_codes for record in rows(gate))
+
+
+def test_a_filter_that_acts_beside_text_is_seen(enforcer: Enforcer) -> None:
+    hate = {"hate": {"filtered": True, "severity": "high"}}
+    answer, prompt = chat_chunks("So ", "far."), chat_chunks("So ", "far.")
+    answer[2]["choices"][0]["content_filter_results"] = hate
+    prompt[2]["prompt_filter_results"] = [{"prompt_index": 0, "content_filter_results": hate}]
+    for chunks in (answer, prompt):
+        fake = FakeOpenAI(Reply(events=chunks))
+        stream = ask(guarded(fake.client(), enforcer), stream=True)
+        list(stream)
+        ruling = ruling_of(stream)
+        assert ruling is not None
+        assert not ruling.allowed
+
+
+def test_a_stream_left_after_its_end_is_ruled_on_too(enforcer: Enforcer) -> None:
+    fake = FakeOpenAI(Reply(events=chat_chunks(SORRY, usage=True)))
+    with ask(guarded(fake.client(), enforcer), stream=True) as stream:
+        for chunk in stream:
+            if chunk.choices[0].finish_reason:
+                break
+
+    ruling = ruling_of(stream)
+    assert ruling is not None
+    assert not ruling.allowed
+    assert fake.streams[0].closed
+
+
+def test_a_stream_given_up_early_is_closed(enforcer: Enforcer) -> None:
+    fake = FakeOpenAI(Reply(events=chat_chunks("One ", "two ", "three.")))
+    stream = ask(guarded(fake.client(), enforcer), stream=True)
+    next(stream)
+    stream.close()
+
+    assert fake.streams[0].closed
+    assert list(stream) == []
+    assert stream.response.status_code == 200
+
+
+def test_an_error_within_a_stream_is_raised_as_it_is(enforcer: Enforcer, gate: Gate) -> None:
+    refused = {"error": {"code": "content_filter", "message": "filtered"}}
+    broken = {"error": {"message": "overloaded"}}
+    for event, recorded in ((refused, 1), (broken, 0)):
+        before = len(rows(gate))
+        fake = FakeOpenAI(Reply(events=[*chat_chunks("Here", finish=None), event]))
+        stream = ask(guarded(fake.client(), enforcer), stream=True)
+        with pytest.raises(openai.APIError) as caught:
+            list(stream)
+        assert (trail_of(caught.value) is not None) == bool(recorded)
+        # One for the prompt, and one for the refusal.
+        assert len(rows(gate)) - before == 1 + recorded
+
+
+def test_a_refused_prompt_can_be_answered_as_a_stream(enforcer: Enforcer) -> None:
+    client = guarded(FakeOpenAI().client(), enforcer, on_refusal="answer")
+    with ask(client, user(ORDERS), stream=True) as stream:
+        out = [next(stream), *stream]
+
+    assert isinstance(stream, openai.Stream)
+    assert out[0].choices[0].delta.role == "assistant"
+    assert "CONTEXT_INJECTION" in out[1].choices[0].delta.refusal
+    assert out[2].choices[0].finish_reason == "stop"
+    assert ruling_of(stream) is not None

@@ -1,0 +1,210 @@
+"""A toy interface of a model: requests, answers and events as plain as they can be."""
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from toy_guards import finding, guard
+
+from demur.codes.vocabulary import Surface
+from demur.gate.enforcer import Enforcer
+from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.ruling import Ruling
+from demur.guards.guard import Guard
+from demur.integrations.model_call import Opened, Posted, Said, Settings, settings_of
+from demur.integrations.model_cutter import Cutter, Piece
+from demur.integrations.model_stream import (
+    AsyncGuardedStream,
+    AsyncSaidStream,
+    GuardedStream,
+    SaidStream,
+)
+from demur.integrations.model_turn import Returned, Turn
+from demur.model.finding import Finding
+from demur.model.refusal import Refusal
+
+__all__ = [
+    "Answer",
+    "Event",
+    "ToyClient",
+    "ToyEvents",
+    "ToyForm",
+    "ToyStream",
+    "settings",
+    "strict",
+]
+
+
+class Answer:
+    """An answer: of each choice its text, or the refusal in its place."""
+
+    def __init__(self, *choices: str | Refusal) -> None:
+        self.choices = choices
+
+
+class Event(NamedTuple):
+    """An event of a stream: text that it adds to a part, and whether that ends."""
+
+    text: str = ""
+    end: bool = False
+    part: int = 0
+    whole: str = ""
+
+
+class ToyEvents:
+    """The events of an answer with one part or several."""
+
+    def __init__(self, parts: int = 1) -> None:
+        self._parts = parts
+
+    def is_plain(self, event: Event) -> bool:
+        """Return whether it goes on."""
+        return not event.end
+
+    def pieces(self, event: Event) -> Sequence[Piece]:
+        """Return its text."""
+        return [Piece(event.part, event.text)] if event.text else []
+
+    def wholes(self, event: Event) -> Sequence[Piece]:
+        """Return what it repeats."""
+        return [Piece(event.part, event.whole)] if event.whole else []
+
+    def ended(self, event: Event, running: Collection[Hashable]) -> Sequence[Hashable]:
+        """Return its part if it ends."""
+        return [part for part in running if event.end and part == event.part]
+
+    def without(self, event: Event, refused: Collection[Hashable]) -> Event | None:
+        """Return its end, if it is one and stands for nothing refused."""
+        return event._replace(text="") if event.end and event.part not in refused else None
+
+    def more(self, part: Hashable, text: str) -> Event:
+        """Return text."""
+        assert isinstance(part, int)
+        return Event(text, part=part)
+
+    def refusal(self, part: Hashable, ruling: Ruling, words: str) -> Sequence[Event]:
+        """Return the words and the line."""
+        assert isinstance(part, int)
+        return [Event(words, part=part), Event(ruling.line, end=True, part=part)]
+
+    def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
+        """Return whether all parts have ended."""
+        return len({*refused, *ended}) >= self._parts
+
+
+class ToyForm:
+    """Reads `text` and `tools` of a request; writes answers."""
+
+    def __init__(self, settings: Settings, *, awaits: bool = False, parts: int = 1) -> None:
+        self._settings = settings
+        self._awaits = awaits
+        self._parts = parts
+
+    def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
+        """Return the text, with what was said before if it is wanted."""
+        before = body.get("before", "") if whole else ""
+        tools = tuple(Returned(name, result) for name, result in body.get("tools", {}).items())
+        return Turn(before + body.get("text", ""), tools)
+
+    def said(self, response: Answer) -> Sequence[Said]:
+        """Return the choices."""
+        return [
+            Said(None, one) if isinstance(one, str) else Said(one, "") for one in response.choices
+        ]
+
+    def refusing(self, ruling: Ruling, posted: Posted) -> Answer:
+        """Return an answer with the line."""
+        return Answer(f"{posted.model}: {ruling.line}")
+
+    def replaced(self, response: Answer, refused: Mapping[int, Ruling]) -> Answer:
+        """Return an answer with lines."""
+        choices = enumerate(response.choices)
+        return Answer(*(refused[n].line if n in refused else one for n, one in choices))
+
+    def refusing_stream(self, ruling: Ruling, posted: Posted) -> Any:
+        """Return a stream of the line."""
+        events = [Event(f"{posted.model}: {ruling.line}", end=True)]
+        return AsyncSaidStream(events, list) if self._awaits else SaidStream(events, list)
+
+    def guarded_stream(self, opened: Opened, posted: Posted) -> Any:  # noqa: ARG002 - part of the form
+        """Return what may leave."""
+        form = ToyEvents(self._parts)
+        cutter = Cutter(form, opened, self._settings, awaits=self._awaits)
+        kind = AsyncGuardedStream if self._awaits else GuardedStream
+        return kind(opened.stream, cutter)
+
+
+class ToyStream:
+    """A stream, waited for: events, of which the last may be an error."""
+
+    def __init__(self, *events: Event | Exception) -> None:
+        self._events = iter(events)
+        self.closed = False
+
+    def __iter__(self) -> Iterator[Event]:
+        for event in self._events:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+
+class _Resource:
+    def __init__(self, client: "ToyClient") -> None:
+        self._post = client.post
+
+    def ask(self, text: str, **more: Any) -> Any:
+        return self._post("/ask", body={"text": text, "model": "m1"}, **more)
+
+    def other(self) -> Any:
+        return self._post("/other", body={})
+
+
+class ToyClient:
+    """A client, built like those of the SDKs."""
+
+    def __init__(self, answer: Callable[..., Any]) -> None:
+        self.answer = answer
+
+    @cached_property
+    def models(self) -> _Resource:
+        """Return what asks."""
+        return _Resource(self)
+
+    def post(self, path: str, **given: Any) -> Any:
+        """Send a request."""
+        return self.answer(path, **given)
+
+    def copy(self) -> "ToyClient":
+        """Return another client."""
+        return ToyClient(self.answer)
+
+
+def strict() -> Enforcer:
+    """Return an enforcer to which `bad` may not be asked, returned by a tool, nor answered."""
+
+    def looking(surface: Surface) -> Guard:
+        def check(event: Any, _config: Any) -> Iterator[Finding]:
+            if "bad" in event.text:
+                yield finding(surface=surface, span=None)
+
+        return guard(check, surface=surface, name=str(surface))
+
+    surfaces = (Surface.INPUT, Surface.OUTPUT, Surface.TOOL_RESULT)
+    return Enforcer(pipeline=Pipeline([GuardStep(looking(surface)) for surface in surfaces]))
+
+
+def settings(enforcer: Enforcer | None = None, **given: Any) -> Settings:
+    """Return settings, of which only some are given."""
+    usual: dict[str, Any] = {
+        "at": None,
+        "on_refusal": "raise",
+        "fallbacks": (),
+        "waits": False,
+        "sleep": lambda _seconds: None,
+        "trusts_history": True,
+    }
+    return settings_of(enforcer or strict(), "toy", **{**usual, **given})

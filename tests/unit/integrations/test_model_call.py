@@ -1,0 +1,292 @@
+"""One call of a model: what is judged, who is asked next, and what the caller gets."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_models import Answer, Event, ToyForm, ToyStream, settings, strict
+
+from demur.codes.registry import Registry
+from demur.emit.envelope import to_envelope
+from demur.errors import InputError, InputTypeError
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.pipeline import Pipeline
+from demur.gate.ruling import Refused
+from demur.integrations.model_call import ModelCall, Posted, ruling_of, trail_of
+from demur.integrations.model_steps import atake, take
+from demur.model.refusal import Refusal
+
+ELSEWHERE = Refusal.of("LANGUAGE_UNSUPPORTED")
+REFUSING = [str(entry.code) for entry in Registry.load() if entry.refusal_class]
+HARD = ["CONTENT_CBRN", "OUTPUT_FORBIDDEN", "RCE_RISK"]
+
+
+class Models:
+    """Models that answer in turn; `heard` keeps what they were sent."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.heard: list[dict[str, Any]] = []
+
+    def __call__(self, body: dict[str, Any]) -> Any:
+        """Return or raise what comes next."""
+        self.heard.append(body)
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class RefusedByPolicyError(Exception):
+    """An error of a provider that carries a refusal."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__("refused")
+        self.body = {"error": to_envelope(refusal)}
+
+
+def called(models: Models, text: str = "hello", **given: Any) -> Any:
+    posted = given.pop("posted", {})
+    body = {"model": "m1", "text": text, **given.pop("body", {})}
+    chosen = settings(**given)
+    call = ModelCall(ToyForm(chosen), chosen, awaits=False)
+    return take(call.steps(Posted(models, body, **posted)))
+
+
+def test_an_answer_comes_back_as_it_is_with_its_trail() -> None:
+    answer = Answer("fine")
+    models = Models(answer)
+
+    assert called(models) is answer
+    trail = trail_of(answer)
+    assert trail is not None
+    assert trail.prompt is not None
+    assert (trail.served_by, trail.prompt.allowed) == ("m1", True)
+    assert models.heard == [{"model": "m1", "text": "hello"}]
+
+
+@pytest.mark.parametrize("body", [{"text": "bad"}, {"tools": {"lookup": "bad"}}])
+def test_what_is_refused_is_not_sent(body: dict[str, Any]) -> None:
+    models = Models()
+    with pytest.raises(Refused) as caught:
+        called(models, body=body)
+
+    assert models.heard == []
+    assert ruling_of(caught.value) is caught.value.ruling
+
+
+def test_a_refusal_can_be_an_answer() -> None:
+    answer = called(Models(), "bad", on_refusal="answer")
+
+    assert answer.choices[0].startswith("m1: REFUSED: RCE_RISK")
+
+
+def test_a_refusal_in_place_of_an_answer_is_parsed_like_one() -> None:
+    parsed = called(Models(), "bad", on_refusal="answer", posted={"parse": lambda one: [one]})
+
+    assert isinstance(parsed[0], Answer)
+
+
+def test_a_refusal_can_be_a_stream() -> None:
+    stream = called(Models(), "bad", on_refusal="answer", posted={"streams": True})
+
+    assert [event.text[:12] for event in stream] == ["m1: REFUSED:"]
+
+
+def test_there_is_no_raw_response_where_nothing_was_sent() -> None:
+    with pytest.raises(Refused):
+        called(Models(), "bad", on_refusal="answer", posted={"raw": True})
+
+
+def test_history_is_judged_if_it_is_not_trusted() -> None:
+    body = {"before": "bad "}
+
+    assert called(Models(Answer("fine")), body=body).choices == ("fine",)
+    with pytest.raises(Refused):
+        called(Models(), body=body, trusts_history=False)
+
+
+def test_results_alone_are_no_prompt() -> None:
+    answer = called(Models(Answer("fine")), "", body={"tools": {"lookup": "good"}})
+
+    trail = trail_of(answer)
+    assert trail is not None
+    assert trail.prompt is not None
+    assert trail.prompt.surface == "tool_result"
+
+
+def test_a_forbidden_answer_is_raised_or_replaced() -> None:
+    with pytest.raises(Refused):
+        called(Models(Answer("fine", "bad")))
+
+    answer = called(Models(Answer("bad", "fine", "bad")), on_refusal="answer")
+    assert [one[:7] for one in answer.choices] == ["REFUSED", "fine", "REFUSED"]
+    ruling = ruling_of(answer)
+    assert ruling is not None
+    assert not ruling.allowed
+
+
+def test_a_raw_response_is_read_and_handed_on() -> None:
+    class Raw:
+        def __init__(self, text: str) -> None:
+            self._text = text
+
+        def parse(self) -> Answer:
+            return Answer(self._text)
+
+    raw = Raw("fine")
+    assert called(Models(raw), posted={"raw": True}) is raw
+    with pytest.raises(Refused):
+        called(Models(Raw("bad")), posted={"raw": True}, on_refusal="answer")
+
+
+def test_bytes_of_a_stream_are_left_to_who_wants_them() -> None:
+    stream = object()
+
+    assert called(Models(stream), posted={"raw": True, "streams": True}) is stream
+
+
+def test_a_stream_is_guarded() -> None:
+    stream = called(Models(ToyStream(Event("fi"), Event("ne", end=True))), posted={"streams": True})
+
+    assert "".join(event.text for event in stream) == "fine"
+
+
+def test_an_error_that_is_a_refusal_is_raised_with_its_ruling() -> None:
+    error = RefusedByPolicyError(Refusal.of("CONTENT_OTHER"))
+    with pytest.raises(RefusedByPolicyError) as caught:
+        called(Models(error))
+
+    assert caught.value is error
+    ruling = ruling_of(error)
+    assert ruling is not None
+    assert error.__notes__ == [ruling.line]
+
+
+def test_any_other_error_is_none_of_ours() -> None:
+    error = ConnectionError("no route")
+    with pytest.raises(ConnectionError):
+        called(Models(error))
+
+    assert trail_of(error) is None
+    assert not hasattr(error, "__notes__")
+
+
+def test_others_are_asked_in_order_where_the_way_on_leads_to_them() -> None:
+    def third(body: dict[str, Any]) -> Answer:
+        return Answer(body["text"])
+
+    models = Models(Answer(ELSEWHERE), RefusedByPolicyError(ELSEWHERE))
+    answer = called(models, fallbacks=["m2", third, "m4"])
+
+    assert answer.choices == ("hello",)
+    trail = trail_of(answer)
+    assert trail is not None
+    assert [attempt.model for attempt in trail.attempts] == ["m1", "m2", "third"]
+    assert trail.served_by == "third"
+
+
+def test_a_fallback_without_a_name_goes_by_its_type() -> None:
+    answer = called(Models(Answer(ELSEWHERE)), fallbacks=[Models(Answer("fine"))])
+
+    trail = trail_of(answer)
+    assert trail is not None
+    assert trail.served_by == "Models"
+
+
+def test_the_last_refusal_comes_back() -> None:
+    last = Answer(ELSEWHERE)
+
+    assert called(Models(Answer(ELSEWHERE), last), fallbacks=["m2"]) is last
+    with pytest.raises(RefusedByPolicyError):
+        called(Models(Answer(ELSEWHERE), RefusedByPolicyError(ELSEWHERE)), fallbacks=["m2"])
+
+
+@pytest.mark.parametrize("code", REFUSING)
+def test_another_model_is_asked_exactly_where_a_code_advises_it(code: str) -> None:
+    refusal = Refusal.of(code)
+    models = Models(Answer(refusal), Answer("fine"))
+    called(models, enforcer=Enforcer(pipeline=Pipeline([])), fallbacks=["m2"])
+
+    assert len(models.heard) == (2 if refusal.advice == "use_other_model" else 1)
+
+
+@given(st.lists(st.sampled_from(["LANGUAGE_UNSUPPORTED", *HARD]), min_size=1, max_size=4))
+def test_hard_refusals_end_it(codes: list[str]) -> None:
+    """INVARIANT: what was refused for good is sent to no other model."""
+    refusals = [Refusal.of(code) for code in codes]
+    models = Models(Answer(*refusals), Answer("fine"))
+    called(models, enforcer=Enforcer(pipeline=Pipeline([])), fallbacks=["m2"], waits=True)
+
+    assert len(models.heard) == (1 if set(codes) & set(HARD) else 2)
+
+
+def later(seconds: Any) -> Answer:
+    return Answer(Refusal.of("RATE_LIMIT", evidence={"retry_after": seconds}))
+
+
+def test_who_asks_for_time_gets_it_once() -> None:
+    slept: list[float] = []
+    models = Models(later(3), later(4))
+    answer = called(models, waits=True, sleep=slept.append)
+
+    assert slept == [3]
+    assert len(models.heard) == 2
+    trail = trail_of(answer)
+    assert trail is not None
+    assert [attempt.model for attempt in trail.attempts] == ["m1", "m1"]
+
+
+@pytest.mark.parametrize(("seconds", "waits"), [(3, False), (61, True), (None, True)])
+def test_nobody_waits_unasked_for_long_or_for_an_unknown_time(seconds: Any, waits: bool) -> None:
+    slept: list[float] = []
+    called(Models(later(seconds)), waits=waits, sleep=slept.append)
+
+    assert slept == []
+
+
+def test_awaited_calls_do_the_same() -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(0)
+        slept.append(seconds)
+
+    async def other(body: dict[str, Any]) -> Answer:
+        await asyncio.sleep(0)
+        return Answer(body["text"], "bad")
+
+    models = Models(later(3), Answer(ELSEWHERE))
+    chosen = settings(fallbacks=[other], waits=True, sleep=sleep, on_refusal="answer")
+    call = ModelCall(ToyForm(chosen, awaits=True), chosen, awaits=True)
+    answer = asyncio.run(atake(call.steps(Posted(models, {"text": "hello"}))))
+
+    assert answer.choices[0] == "hello"
+    assert answer.choices[1].startswith("REFUSED")
+    assert slept == [3]
+
+
+def test_an_occasion_keeps_its_framework_or_gets_ours() -> None:
+    assert settings().at == Occasion("toy")
+    assert settings(at=Occasion("mine", run="r")).at == Occasion("mine", run="r")
+    assert settings(at=Occasion(run="r")).at == Occasion("toy", run="r")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [({"on_refusal": "smile"}, InputError), ({"fallbacks": "m2"}, InputTypeError)],
+)
+def test_settings_that_cannot_be_used_are_refused(
+    wrong: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        settings(**wrong)
+
+
+def test_an_enforcer_is_needed() -> None:
+    wrong: Any = object()
+    with pytest.raises(InputTypeError):
+        settings(wrong)
+    assert settings(strict()).waits is False

@@ -1,0 +1,209 @@
+"""What of a stream may leave: text in its order, ends after it, and nothing after a cut."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_models import Event, ToyEvents, settings, strict
+
+from demur.emit.envelope import to_envelope
+from demur.gate.enforcer import Enforcer
+from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.ruling import Refused
+from demur.guards.builtin import builtin_guard
+from demur.integrations.model_call import Opened
+from demur.integrations.model_cutter import Cutter, Piece
+from demur.integrations.model_steps import atake, take
+from demur.integrations.model_trail import Attempt, Trail, ruling_of
+from demur.integrations.model_turn import Turn
+from demur.model.refusal import Refusal
+
+SORRY = "I'm sorry, but I can't help with that request."
+
+
+def cutter(*, parts: int = 1, awaits: bool = False, **given: Any) -> Cutter:
+    opened = Opened(None, Turn("hello"), Trail(attempts=(Attempt("m1"),)))
+    return Cutter(ToyEvents(parts), opened, settings(**given), awaits=awaits)
+
+
+def fed(one: Cutter, events: Iterable[Event]) -> list[Event]:
+    out: list[Event] = []
+    for event in events:
+        out += take(one.feed(event))
+        if one.over:
+            return out
+    return out + take(one.finish())
+
+
+def test_text_is_held_until_it_is_judged_and_stands_before_its_end() -> None:
+    out = fed(cutter(), [Event("a"), Event("b"), Event(end=True)])
+
+    assert out == [Event("ab"), Event(end=True)]
+
+
+def test_text_that_comes_with_its_end_is_let_out_before_it() -> None:
+    assert fed(cutter(), [Event("a", end=True)]) == [Event("a"), Event(end=True)]
+
+
+def test_a_stream_without_an_end_still_gives_its_text() -> None:
+    assert fed(cutter(), [Event("a"), Event("b")]) == [Event("ab")]
+
+
+def builtin() -> Enforcer:
+    return Enforcer(pipeline=Pipeline([GuardStep(builtin_guard("output"))]))
+
+
+@given(st.lists(st.text("ab c\n", min_size=1, max_size=300), max_size=6))
+def test_all_text_of_a_clean_answer_leaves_in_order(pieces: list[str]) -> None:
+    out = fed(cutter(enforcer=builtin()), [*map(Event, pieces), Event(end=True)])
+
+    assert "".join(event.text for event in out) == "".join(pieces)
+    assert [event.end for event in out].count(True) == 1
+    assert out[-1].end
+
+
+def test_an_event_whose_text_may_leave_at_once_passes_as_it_came() -> None:
+    one = cutter(enforcer=Enforcer(pipeline=Pipeline([])))
+    events = [Event(end=True)]
+
+    [event] = take(one.feed(events[0]))
+    assert event is events[0]
+
+
+def test_a_forbidden_answer_ends_in_a_refusal() -> None:
+    one = cutter(on_refusal="answer")
+    out = fed(one, [Event("so b"), Event("ad"), Event(end=True), Event("more")])
+
+    words, line = out
+    assert line.text.startswith("REFUSED: RCE_RISK")
+    assert line.end
+    assert "bad" not in words.text
+    assert one.over
+
+
+def test_a_forbidden_answer_is_raised_by_default() -> None:
+    one = cutter()
+    take(one.feed(Event("bad")))
+
+    with pytest.raises(Refused) as caught:
+        take(one.feed(Event(end=True)))
+    assert ruling_of(caught.value) is caught.value.ruling
+
+
+def test_an_answer_longer_than_is_looked_at_is_stopped_on_its_way() -> None:
+    longest = {"longest": 300}
+    pipeline = Pipeline([GuardStep(builtin_guard("output"), longest)])
+    one = cutter(enforcer=Enforcer(pipeline=pipeline), on_refusal="answer")
+    out = fed(one, [Event("a " * 100)] * 10)
+
+    assert one.over
+    assert out[-1].text.startswith("REFUSED")
+
+
+def test_two_pieces_of_one_part_in_an_event_are_both_let_out() -> None:
+    class Twice(ToyEvents):
+        def pieces(self, event: Event) -> list[Piece]:
+            return [*super().pieces(event)] * 2
+
+    opened = Opened(None, Turn("hello"), Trail(attempts=(Attempt("m1"),)))
+    one = Cutter(Twice(), opened, settings(enforcer=builtin()), awaits=False)
+
+    assert "".join(event.text for event in fed(one, [Event("a"), Event(end=True)])) == "aa"
+
+
+def test_one_part_is_cut_and_the_other_goes_on() -> None:
+    one = cutter(parts=2, on_refusal="answer")
+    events = [Event("bad"), Event("go", part=1), Event(end=True)]
+    out = fed(one, [*events, Event("ne"), Event("od", part=1), Event(end=True, part=1)])
+
+    assert [event.text for event in out if event.part == 1] == ["good", ""]
+    assert len([event for event in out if event.part == 0]) == 2
+
+
+def test_a_whole_that_repeats_what_was_judged_passes() -> None:
+    one = cutter()
+    out = fed(one, [Event("a"), Event(end=True, whole="a")])
+
+    assert out == [Event("a"), Event(end=True, whole="a")]
+
+
+def test_a_whole_that_says_something_else_is_judged() -> None:
+    with pytest.raises(Refused):
+        fed(cutter(), [Event("a"), Event(end=True, whole="bad")])
+
+    one = cutter(on_refusal="answer")
+    out = fed(one, [Event(whole="bad")])
+    assert one.over
+    assert "bad" not in "".join(event.text + event.whole for event in out)
+
+
+def test_a_clean_whole_is_judged_once() -> None:
+    one = cutter()
+    event = Event(whole="fine")
+
+    assert take(one.feed(event)) == [event]
+    assert take(one.feed(event)) == [event]
+    take(one.finish())
+    ruling = one.trail.ruling
+    assert ruling is not None
+    assert ruling.allowed
+
+
+def test_prose_that_declines_is_ruled_on_at_the_end_once() -> None:
+    one = cutter(parts=2)
+    fed(one, [Event(SORRY), Event("fine", part=1), Event(end=True), Event(end=True, part=1)])
+    take(one.declined())
+
+    [attempt] = one.trail.attempts
+    assert [ruling.allowed for ruling in attempt.rulings] == [False, True]
+    assert not attempt.refused
+
+
+def test_what_was_cut_is_not_ruled_on_again() -> None:
+    one = cutter(on_refusal="answer")
+    fed(one, [Event("bad"), Event(end=True)])
+    take(one.declined())
+
+    assert one.trail.attempts == (Attempt("m1"),)
+
+
+def test_an_error_that_is_a_refusal_is_noted() -> None:
+    one, other = cutter(), cutter()
+    refused, broken = KeyError(), ConnectionError()
+    refused.body = {"error": to_envelope(Refusal.of("CONTENT_OTHER"))}  # type: ignore[attr-defined]
+    take(one.failed(refused))
+    take(other.failed(broken))
+
+    assert refused.__notes__[0].startswith("REFUSED: CONTENT_OTHER")
+    ruling = one.trail.ruling
+    assert ruling is not None
+    assert not ruling.allowed
+    assert other.trail.ruling is None
+    assert ruling_of(broken) is None
+
+
+@pytest.mark.parametrize(
+    ("events", "complete"),
+    [([], False), ([Event("a")], False), ([Event("a"), Event(end=True)], True)],
+)
+def test_a_stream_is_complete_once_all_that_began_has_ended(
+    events: list[Event], complete: bool
+) -> None:
+    one = cutter()
+    for event in events:
+        take(one.feed(event))
+
+    assert one.complete is complete
+
+
+def test_awaited_steps_do_the_same() -> None:
+    async def played(feed: Callable[[Cutter], Any]) -> Any:
+        return await atake(feed(cutter(awaits=True, enforcer=strict(), on_refusal="answer")))
+
+    [event] = asyncio.run(played(lambda one: one.feed(Event(whole="fine"))))
+    assert event.whole == "fine"
+    out = asyncio.run(played(lambda one: one.feed(Event("bad", end=True))))
+    assert out[-1].text.startswith("REFUSED")
