@@ -61,8 +61,13 @@ def to_hook_exit(refusal: Refusal) -> HookExit:
 
 
 def from_claude_code(data: object, *, registry: Registry | None = None) -> Refusal | None:
-    """Return the refusal in what a hook printed, or None; class and advice are the registry's."""
-    return from_refusal_line(_reason(data), registry=registry)
+    """Return the refusal in what a hook printed, or None; class and advice are the registry's.
+
+    Below the line there may be words for the model.
+    """
+    reason = _reason(data)
+    line = reason.partition("\n")[0] if isinstance(reason, str) else None
+    return from_refusal_line(line, registry=registry)
 
 
 def _may_ask(refusal: Refusal) -> bool:

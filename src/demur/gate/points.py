@@ -6,6 +6,7 @@ only if something was found in it.
 """
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -104,8 +105,9 @@ class Points(NamedTuple):
         arguments = _arguments(call.arguments)
         found = yield Look(Surface.TOOL_CALL, call)
         command = arguments.get(self.commands.get(call.name, ""))
-        if isinstance(command, str) and Surface.CODE_EXECUTION in self.surfaces:
-            found = [*found, *(yield Look(Surface.CODE_EXECUTION, Command(text=command)))]
+        if command is not None and Surface.CODE_EXECUTION in self.surfaces:
+            event = Command(text=_command(command))
+            found = [*found, *(yield Look(Surface.CODE_EXECUTION, event))]
         if self._keeps_history(at):
             assert at.run is not None
             made = Call(name=call.name, arguments=arguments, at_s=self.seconds())
@@ -262,6 +264,13 @@ def _text(what: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InputTypeError.expected(what, "a text", value)
     return value
+
+
+def _command(value: Any) -> str:
+    """Return a command as one text; words of it are joined as a shell would read them."""
+    if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
+        return shlex.join(value)
+    return _text("a command", value)
 
 
 def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any]:

@@ -194,6 +194,9 @@ def test_a_tool_that_runs_commands_is_looked_at_as_a_command(gate: Gate) -> None
     assert enforcer.tool_call("shell", {"command": "ls"}, AT).allowed
     assert enforcer.tool_call("shell", hostile, AT).envelope["code"] == "RCE_RISK"
     assert enforcer.tool_call("lookup", hostile, AT).allowed
+    for words in (["rm", "-rf", "/"], ["bash", "-lc", hostile["command"]], 3, {"run": "ls"}):
+        assert not enforcer.tool_call("shell", {"command": words}, AT).allowed
+    assert enforcer.tool_call("shell", {"command": ["ls", "-l"]}, AT).allowed
     named = Enforcer(gate, pipeline=TOOLS, commands={"lookup": "command"})
     assert not named.tool_call("lookup", hostile, AT).allowed
 
