@@ -1,0 +1,221 @@
+"""`demur hook claude-code`: judge one event of Claude Code, as the command of its hooks.
+
+Reads the event on standard input and prints the answer. It fails closed: what cannot be judged
+is refused, by JSON and status 0, or by status 2 where even that fails. It never ends with 1,
+which would let the action run. What takes long to load is loaded only if it is needed.
+"""
+
+import argparse
+import os
+import sys
+import threading
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from demur.integrations.claude_code.asking import (
+    CAN_WARM,
+    alone,
+    ask_warm,
+    is_private,
+    socket_path,
+    start_warm,
+)
+from demur.integrations.claude_code.emergency import BLOCKED, Ending, denial, refusal_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["configure", "run"]
+
+_BUDGET_S = 20.0
+_IDLE_S = 900.0
+_LARGEST = 32_000_000
+_ENDING = "demur.integrations.claude_code.ending"
+_WARM = "demur.integrations.claude_code.warm"
+_STANDING = "demur.integrations.claude_code.standing"
+_TERMS = "demur.integrations.claude_code.terms"
+_ANSWERING = "demur.integrations.claude_code.answering"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 the answer is printed, 2 refused"
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the settings; else what DEMUR_CONFIG names, else guards decide by themselves. "
+        "A demur.toml in the project is not looked for: the agent could write it",
+    )
+    parser.add_argument(
+        "--state", type=Path, metavar="DIR", help="where histories and records are kept"
+    )
+    parser.add_argument(
+        "--pin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="rules that must outlive a compaction; may be given often",
+    )
+    parser.add_argument("--tenant", metavar="TENANT", help="record for this tenant")
+    parser.add_argument(
+        "--ask",
+        action="store_true",
+        help="what waits for approval is asked of the person at the terminal, not refused",
+    )
+    parser.add_argument(
+        "--no-halt", action="store_true", help="let the agent go on after a hard block"
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=_BUDGET_S,
+        metavar="SECONDS",
+        help="what is not judged by then is refused (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--warm",
+        action="store_true",
+        help="keep a process ready that answers at once; it leaves when it is not needed",
+    )
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer one event; 0 with the answer printed, or 2."""
+    if args.serve:
+        return _serve(args)
+    outcome = _Outcome()
+    watch = threading.Timer(args.budget, outcome.give_up)
+    watch.daemon = True
+    watch.start()
+    try:
+        ending = _judged(args, outcome)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is no permission
+        detail = f"the hook failed: {type(error).__name__}"
+        ending = denial(outcome.event, refusal_line("INTERNAL_ERROR", detail))
+    status = outcome.settle(ending)
+    watch.cancel()
+    return status
+
+
+class _Outcome:
+    """The one ending of this process, whoever comes to it first."""
+
+    def __init__(self) -> None:
+        self.event: str | None = None
+        self._once = threading.Lock()
+
+    def hear(self, event: str) -> None:
+        """Take note of which event it is."""
+        self.event = event
+
+    def settle(self, ending: Ending) -> int:
+        """Print how the hook ends, and return its status."""
+        if not self._once.acquire(blocking=False):
+            # Time is up, and the process about to end by that.
+            threading.Event().wait()
+        return _printed(ending)
+
+    def give_up(self) -> None:
+        """Refuse, and end the process: there is no telling what it hangs on."""
+        if self._once.acquire(blocking=False):
+            line = refusal_line("GUARDRAIL_UNAVAILABLE", "it took too long to judge")
+            os._exit(_printed(denial(self.event, line)))
+
+
+def _printed(ending: Ending) -> int:
+    """Print an ending, and return its status: one that says no if nothing can be printed."""
+    status = ending.status
+    try:
+        sys.stdout.write(ending.stdout)
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        status = BLOCKED
+        _close_output()
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(ending.stderr)
+        sys.stderr.flush()
+    return status
+
+
+def _close_output() -> None:
+    """Send what is still buffered nowhere: failing on it once more would change the status."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Where(NamedTuple):
+    """What the environment adds to the arguments."""
+
+    config: Path | None
+    state: Path
+    project: str
+
+
+def _where(args: argparse.Namespace) -> _Where:
+    named = args.config or os.environ.get("DEMUR_CONFIG")
+    above = os.environ.get("XDG_STATE_HOME")
+    usual = Path(above) if above else Path.home() / ".local" / "state"
+    return _Where(
+        Path(named).absolute() if named else None,
+        Path(args.state or usual / "demur" / "claude-code").absolute(),
+        os.environ.get("CLAUDE_PROJECT_DIR", ""),
+    )
+
+
+def _judged(args: argparse.Namespace, outcome: _Outcome) -> Ending:
+    raw = sys.stdin.buffer.read(_LARGEST + 1)
+    if len(raw) > _LARGEST:
+        detail = f"the hook's input has more than {_LARGEST} bytes"
+        return denial(None, refusal_line("REQUEST_INVALID", detail))
+    where = _where(args)
+    if args.warm and CAN_WARM:
+        ending = _warm_ending(args, where, raw)
+        if ending is not None:
+            return ending
+    judged = cast("Callable[..., Ending]", import_module(_ENDING).ending_alone)
+    return judged(raw, _terms(args, where), where.project, outcome.hear)
+
+
+def _warm_ending(args: argparse.Namespace, where: _Where, raw: bytes) -> Ending | None:
+    """Return what the process that is kept warm says; if nobody is there, one is started."""
+    words = _serving(args, where)
+    path = socket_path(where.state, words)
+    ending = ask_warm(path, raw, where.project, timeout_s=args.budget / 2)
+    if ending is None:
+        where.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_private(where.state):
+            start_warm(words, where.state)
+    return ending
+
+
+def _serving(args: argparse.Namespace, where: _Where) -> list[str]:
+    """Return the command line of the process that answers on the same terms."""
+    words = [sys.executable, "-P", "-m", "demur", "hook", "claude-code", "--serve"]
+    words += ["--state", str(where.state), f"--budget={args.budget}"]
+    words += [] if where.config is None else ["--config", str(where.config)]
+    words += [] if args.tenant is None else ["--tenant", args.tenant]
+    for pin in args.pin:
+        words += ["--pin", str(Path(pin).absolute())]
+    return words + ["--ask"] * args.ask + ["--no-halt"] * args.no_halt
+
+
+def _terms(args: argparse.Namespace, where: _Where) -> Any:
+    manner = import_module(_ANSWERING).Manner(ask=args.ask, halt=not args.no_halt)
+    pins = tuple(str(Path(pin).absolute()) for pin in args.pin)
+    terms = import_module(_TERMS).Terms
+    return terms(where.state, where.config, pins, args.tenant, manner)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    where = _where(args)
+    path = socket_path(where.state, _serving(args, where))
+    with alone(path) as first:
+        if first:
+            serve = cast("Callable[..., None]", import_module(_WARM).serve_warm)
+            with import_module(_STANDING).Standing(_terms(args, where)) as standing:
+                serve(path, standing, idle_s=_IDLE_S)
+    return 0

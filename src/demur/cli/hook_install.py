@@ -1,0 +1,131 @@
+"""`demur hook install`: put demur's hooks into a host's settings, after showing what changes."""
+
+import argparse
+import difflib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from demur.cli.terminal import Paint
+from demur.errors import InputError
+from demur.integrations.claude_code.settings import (
+    dump_settings,
+    read_settings,
+    with_hooks,
+    without_hooks,
+)
+from demur.integrations.claude_code.settings_file import SettingsFile, read_file, replace_file
+
+__all__ = ["configure", "run"]
+
+_NOT_CHANGED = 3
+_NOBODY_ASKED = 4
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 done, or nothing to do; 1 error; 2 usage; 3 the answer was no; "
+        "4 only shown: nobody is there to ask, and --yes was not given"
+    )
+    parser.add_argument("host", choices=["claude-code"], help="whose settings")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--settings", type=Path, metavar="PATH", help="the file itself")
+    where.add_argument(
+        "--user", action="store_true", help="for all your projects: ~/.claude/settings.json"
+    )
+    where.add_argument(
+        "--project",
+        action="store_true",
+        help="for this folder, the default: .claude/settings.json",
+    )
+    parser.add_argument("--remove", action="store_true", help="take demur's hooks out, only them")
+    parser.add_argument("--yes", action="store_true", help="change it without asking")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="the settings of demur to go by"
+    )
+    parser.add_argument(
+        "--pin",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="rules that must outlive a compaction; may be given often",
+    )
+    parser.add_argument("--ask", action="store_true", help="ask what waits for approval")
+    parser.add_argument("--no-halt", action="store_true", help="go on after a hard block")
+    parser.add_argument("--no-warm", action="store_true", help="keep no process ready; slower")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show what would change, ask, and change it."""
+    file = read_file(_path(args))
+    before = read_settings(file.text, str(file.path))
+    after = without_hooks(before) if args.remove else with_hooks(before, _words(args))
+    if after == before:
+        print(f"nothing to do: {file.path} is as it should be")
+        return 0
+    text = dump_settings(after, file.text)
+    _show(file, text)
+    if not args.yes:
+        if not sys.stdin.isatty():
+            print("nothing was changed: --yes changes it without asking", file=sys.stderr)
+            return _NOBODY_ASKED
+        if input("change it? [y/N] ").strip().lower() not in {"y", "yes"}:
+            print("nothing was changed")
+            return _NOT_CHANGED
+    copy = replace_file(file, text)
+    print(f"changed {file.path}" + ("" if copy is None else f"; the old one is {copy}"))
+    return 0
+
+
+def _path(args: argparse.Namespace) -> Path:
+    if args.settings is not None:
+        return Path(args.settings)
+    if args.user:
+        home = os.environ.get("CLAUDE_CONFIG_DIR")
+        return (Path(home) if home else Path.home() / ".claude") / "settings.json"
+    return Path(".claude") / "settings.json"
+
+
+def _words(args: argparse.Namespace) -> list[str]:
+    """Return the command that the hooks run."""
+    words = [*_program(), "hook", "claude-code"]
+    if args.config is not None:
+        words += ["--config", _place(args, args.config)]
+    for pin in args.pin:
+        words += ["--pin", _place(args, pin)]
+    words += ["--ask"] * args.ask + ["--no-halt"] * args.no_halt
+    return words + ["--warm"] * (not args.no_warm)
+
+
+def _program() -> list[str]:
+    """Return how demur is started: by name, or else by the interpreter that runs now."""
+    if shutil.which("demur") is not None:
+        return ["demur"]
+    # `-P`: the folder of a project is no place to import from.
+    return [sys.executable, "-P", "-m", "demur"]
+
+
+def _place(args: argparse.Namespace, path: Path) -> str:
+    """Return a path that holds from anywhere; in a project's own settings, on any machine."""
+    if not path.is_file():
+        raise InputError("there is no such file", where=str(path))
+    whole = path.resolve()
+    own = args.settings is None and not args.user
+    if own and whole.is_relative_to(Path.cwd().resolve()):
+        return f"$CLAUDE_PROJECT_DIR/{whole.relative_to(Path.cwd().resolve()).as_posix()}"
+    return str(whole)
+
+
+def _show(file: SettingsFile, text: str) -> None:
+    paint = Paint()
+    old = str(file.path) if file.exists else os.devnull
+    lines = difflib.unified_diff(
+        file.text.splitlines(), text.splitlines(), old, str(file.path), lineterm=""
+    )
+    for line in lines:
+        colour = _COLOURS.get(line[:1])
+        print(paint(line, colour) if colour else line)

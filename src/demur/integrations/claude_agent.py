@@ -1,0 +1,131 @@
+"""Claude Agent SDK: hooks that hold an agent to the gate's word, as the SDK's own callbacks.
+
+Each matcher has `on_failure="block"`: without it, a callback that fails lets the call run.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from demur.gate.enforcer import Enforcer
+from demur.gate.occasion import Occasion
+from demur.integrations.claude_code.answering import Manner
+from demur.integrations.claude_code.emergency import denial, refusal_line
+from demur.integrations.claude_code.hook import Hook
+from demur.integrations.claude_code.judging import ajudge
+from demur.integrations.extras import missing_extra
+
+try:
+    from claude_agent_sdk import (
+        CanUseTool,
+        ClaudeAgentOptions,
+        HookCallback,
+        HookContext,
+        HookInput,
+        HookJSONOutput,
+        HookMatcher,
+        PermissionResultAllow,
+        PermissionResultDeny,
+        ToolPermissionContext,
+    )
+    from claude_agent_sdk.types import HookEvent
+except ImportError as error:
+    raise missing_extra("claude-agent-sdk") from error
+
+__all__ = ["can_use_tool", "claude_hooks", "merge_hooks"]
+
+_FRAMEWORK = "claude-agent-sdk"
+# The SDK's type does not name the last two events, but its CLI asks callbacks at them as well.
+_EVENTS = (
+    *("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit"),
+    *("PreCompact", "Stop", "SubagentStop", "SessionStart", "PostCompact"),
+)
+_MATCHERS = {"SessionStart": "compact"}
+
+
+def claude_hooks(
+    enforcer: Enforcer,
+    *,
+    ask: bool = False,
+    halt: bool = True,
+    pins: Sequence[str] = (),
+    own_servers: Collection[str] = (),
+    timeout_s: float = 60,
+) -> dict[HookEvent, list[HookMatcher]]:
+    """Return the hooks, for `ClaudeAgentOptions(hooks=...)`.
+
+    With `ask`, a call that waits for approval goes to `can_use_tool` instead of being refused.
+    With `halt`, a hard block ends the run. `pins` are rules that outlive a compaction. Tools of
+    `own_servers`, those of this program, go by their bare names (`refund`) in policies; others
+    by their whole one (`mcp__shop__refund`).
+    """
+    manner = Manner(ask=ask, halt=halt)
+
+    async def judged(
+        event: HookInput, _tool_use_id: str | None, _context: HookContext
+    ) -> HookJSONOutput:
+        members = cast("Mapping[str, Any]", event)
+        hook = Hook(str(members.get("hook_event_name")), members)
+        try:
+            output = await ajudge(
+                hook, enforcer, manner, pins=pins, own=own_servers, framework=_FRAMEWORK
+            )
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is no permission
+            line = refusal_line("INTERNAL_ERROR", f"the hook failed: {type(error).__name__}")
+            output = json.loads(denial(hook.event, line).stdout)
+        return _to_output(output)
+
+    return {cast("HookEvent", event): [_matcher(event, judged, timeout_s)] for event in _EVENTS}
+
+
+def merge_hooks(
+    options: ClaudeAgentOptions, hooks: Mapping[HookEvent, Sequence[HookMatcher]]
+) -> ClaudeAgentOptions:
+    """Return the options with more hooks beside their own."""
+    merged = {event: list(matchers) for event, matchers in hooks.items()}
+    for event, matchers in (options.hooks or {}).items():
+        merged[event] = [*merged.get(event, ()), *matchers]
+    return replace(options, hooks=merged)
+
+
+def can_use_tool(
+    enforcer: Enforcer,
+    *,
+    person: CanUseTool | None = None,
+    halt: bool = True,
+    own_servers: Collection[str] = (),
+) -> CanUseTool:
+    """Return a second line of defence, for `ClaudeAgentOptions(can_use_tool=...)`.
+
+    It is asked only about calls that no allow rule has let through, so it never replaces the
+    hooks. `person` is asked about what may run, and about what waits for approval.
+    """
+
+    async def judged(
+        name: str, given: dict[str, Any], context: ToolPermissionContext
+    ) -> PermissionResultAllow | PermissionResultDeny:
+        hook = Hook("PreToolUse", {"tool_name": name})
+        # Without a run: the hook has put this call into its history already.
+        at = Occasion(framework=_FRAMEWORK, call_id=context.tool_use_id)
+        ruling = await enforcer.atool_call(hook.tool(own_servers), given, at, source=hook.source)
+        if person is not None and (ruling.allowed or ruling.may_be_approved):
+            return await person(name, given, context)
+        if ruling.allowed:
+            return PermissionResultAllow()
+        ends = halt and ruling.is_hard and not ruling.failed
+        return PermissionResultDeny(message=ruling.message, interrupt=ends)
+
+    return judged
+
+
+def _to_output(output: Mapping[str, Any]) -> HookJSONOutput:
+    """Return a hook's output as the SDK spells it: `continue` is a word of the language."""
+    spelled = {"continue_" if name == "continue" else name: value for name, value in output.items()}
+    return cast("HookJSONOutput", spelled)
+
+
+def _matcher(event: str, callback: HookCallback, timeout_s: float) -> HookMatcher:
+    return HookMatcher(
+        matcher=_MATCHERS.get(event), hooks=[callback], timeout=timeout_s, on_failure="block"
+    )

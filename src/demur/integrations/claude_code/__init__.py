@@ -1,0 +1,1 @@
+"""Claude Code's hooks: their JSON in, their JSON out, and the settings that name them."""

@@ -1,0 +1,114 @@
+"""Ask the process that is kept warm, if there is one: it has loaded what takes long to load.
+
+Needs the standard library alone. Who answers must be the same user: the socket lies in a
+folder that nobody else can enter. Whatever is odd about an answer, it counts as none.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from demur.integrations.claude_code.emergency import BLOCKED, Ending
+from demur.version import __version__
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["CAN_WARM", "alone", "ask_warm", "is_private", "socket_path", "start_warm"]
+
+# Elsewhere each hook judges by itself.
+CAN_WARM = sys.platform != "win32"
+
+_LARGEST_ANSWER = 64_000_000
+_OTHERS = 0o077
+
+
+def socket_path(state: Path, words: Sequence[str]) -> Path:
+    """Return where the process listens that was started with `words`, by this version of demur."""
+    told = json.dumps([__version__, *words])
+    return state / f"warm-{sha256(told.encode()).hexdigest()[:12]}.sock"
+
+
+def is_private(folder: Path) -> bool:
+    """Return whether nobody else can enter a folder, so that nobody else can answer there."""
+    try:
+        facts = folder.lstat()
+    except OSError:
+        return False
+    return facts.st_uid == os.getuid() and not facts.st_mode & _OTHERS
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[bool]:
+    """Yield whether this is the only process to listen at `path`, for as long as it is held."""
+    handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(handle)
+
+
+def ask_warm(path: Path, raw: bytes, project: str, *, timeout_s: float) -> Ending | None:
+    """Return how the hook with input `raw` ends, or None if nobody there can say."""
+    if not is_private(path.parent):
+        return None
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(timeout_s)
+            line.connect(str(path))
+            line.sendall(json.dumps(project).encode() + b"\n" + raw)
+            line.shutdown(socket.SHUT_WR)
+            return _ending(_all_of(line))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def start_warm(words: Sequence[str], folder: Path) -> None:
+    """Start the process that will listen, apart from this one; whether it does is seen later."""
+    silent = subprocess.DEVNULL
+    try:
+        subprocess.Popen(  # noqa: S603 - our own program, with the words we were started with
+            words,
+            cwd=folder,
+            stdin=silent,
+            stdout=silent,
+            stderr=silent,
+            start_new_session=True,
+            close_fds=True,
+        )
+    except OSError:
+        return
+
+
+def _all_of(line: socket.socket) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while part := line.recv(65_536):
+        size += len(part)
+        if size > _LARGEST_ANSWER:
+            return b""
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _ending(answer: bytes) -> Ending | None:
+    """Return the ending that an answer tells of, if it is one in whole."""
+    # INVARIANT: an answer that was cut short or is no answer is none.
+    told: Any = json.loads(answer)
+    if not isinstance(told, list) or len(told) != 3:
+        return None
+    status, stdout, stderr = told
+    if status not in (0, BLOCKED) or not isinstance(stdout, str) or not isinstance(stderr, str):
+        return None
+    return Ending(int(status), stdout, stderr)

@@ -1,0 +1,100 @@
+"""What stands behind the hook command while it works: an open gate, guards, and histories."""
+
+from collections.abc import Sequence
+from functools import partial
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+from demur.codes.vocabulary import Surface
+from demur.errors import DemurError
+from demur.gate.config import open_gate
+from demur.gate.enforcer import Enforcer
+from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.standard import standard_pipeline
+from demur.guards.builtin import builtin_guard
+from demur.integrations.claude_code.describing import describe_tool
+from demur.integrations.claude_code.file_histories import FileHistories
+from demur.integrations.claude_code.hook import Hook
+from demur.integrations.claude_code.judging import CLAUDE_CODE, SURFACES, judge
+from demur.integrations.claude_code.pins import read_pins
+from demur.integrations.claude_code.terms import Terms, settings_of, stamp_of
+
+__all__ = ["Standing"]
+
+_EVERY_SURFACE = tuple(dict.fromkeys(one for many in SURFACES.values() for one in many))
+_OWNER_ONLY = 0o700
+_MOST_PROJECTS = 32
+_SUBJECT = {"type": "agent", "id": CLAUDE_CODE}
+
+
+class Standing:
+    """A gate that is open, and an enforcer for each project. Close it when done.
+
+    Its guards are those of `surfaces`: a process that judges one event needs no others.
+    """
+
+    def __init__(self, terms: Terms, surfaces: Sequence[Surface] = _EVERY_SURFACE) -> None:
+        terms.state.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+        self._terms = terms
+        self._stamp = stamp_of(terms)
+        self._pins = read_pins(terms.pins)
+        self._steps = standard_pipeline(*surfaces).steps
+        self._histories = FileHistories(terms.state / "sessions")
+        self._enforcers: dict[str, Enforcer] = {}
+        self._lock = Lock()
+        # Last, so that nothing is left open if a setting cannot be used.
+        self._gate = open_gate(settings_of(terms))
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether no file has changed since that its terms name."""
+        try:
+            return stamp_of(self._terms) == self._stamp
+        except DemurError:
+            return False
+
+    def judge(self, hook: Hook, project: str) -> dict[str, Any]:
+        """Return what a hook prints; the folder `project` is where its agent may work."""
+        return judge(hook, self._enforcer(project), self._terms.manner, pins=self._pins)
+
+    def close(self) -> None:
+        """Close the gate."""
+        self._gate.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _enforcer(self, project: str) -> Enforcer:
+        with self._lock:
+            if project not in self._enforcers:
+                if len(self._enforcers) >= _MOST_PROJECTS:
+                    self._enforcers.clear()
+                self._enforcers[project] = self._new_enforcer(project)
+            return self._enforcers[project]
+
+    def _new_enforcer(self, project: str) -> Enforcer:
+        steps = map(partial(_at_home, project), self._steps)
+        return Enforcer(
+            self._gate,
+            pipeline=Pipeline(steps, registry=self._gate.registry),
+            subject=_SUBJECT,
+            tenant=self._terms.tenant,
+            describe=describe_tool,
+            histories=self._histories,
+        )
+
+
+def _at_home(project: str, step: GuardStep) -> GuardStep:
+    """Return a step that knows the agent's folder, if it is the guard of commands."""
+    if not project or step.guard is not builtin_guard(Surface.CODE_EXECUTION):
+        return step
+    return step._replace(config={"workspace": [project]})

@@ -1,0 +1,57 @@
+"""On what terms the hook command works: which settings, where its state is, what is pinned."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from demur.gate.config import Config, load_config
+from demur.integrations.claude_code.answering import Manner
+
+__all__ = ["Terms", "settings_of", "stamp_of"]
+
+_POLICY = Path(__file__).with_name("policy.yaml")
+
+
+class Terms(NamedTuple):
+    """What the operator said.
+
+    Without `config`, guards decide by themselves, and records go to a store in the folder
+    `state`, beside the histories of tool calls. `pins` are files of rules that outlive a
+    compaction.
+    """
+
+    state: Path
+    config: Path | None = None
+    pins: tuple[str, ...] = ()
+    tenant: str | None = None
+    manner: Manner = Manner()
+
+
+def settings_of(terms: Terms) -> Config:
+    """Return the settings of the gate.
+
+    Raises:
+        InputError: The file cannot be read, or a setting cannot be used.
+    """
+    if terms.config is not None:
+        return load_config(terms.config)
+    # A power cut may cost the last records; a full sync would cost every call of every tool.
+    return Config(policy=str(_POLICY), store=str(terms.state / "demur.db"), durability="normal")
+
+
+def stamp_of(terms: Terms) -> tuple[object, ...]:
+    """Return what changes when one of the files does that the terms name.
+
+    Raises:
+        InputError: The settings cannot be used.
+    """
+    config = settings_of(terms)
+    files = (terms.config, config.policy, config.keys, *config.registries, *terms.pins)
+    return tuple(_stamp(Path(path)) for path in files if path is not None)
+
+
+def _stamp(path: Path) -> object:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return (facts.st_mtime_ns, facts.st_size, facts.st_ino)

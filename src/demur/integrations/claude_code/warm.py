@@ -1,0 +1,110 @@
+"""The process that is kept warm: it holds gate and guards ready and judges for hooks that ask.
+
+There is one for each set of options. It leaves when nobody has asked for a while, and as soon
+as a file changes that it was opened from: the next hook judges by itself and starts another.
+"""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from demur.integrations.claude_code.ending import Judging, ending_beside
+
+__all__ = ["Judge", "serve_warm"]
+
+_LARGEST = 64_000_000
+_PATIENCE_S = 30
+_POLL_S = 0.5
+
+
+class Judge(Judging, Protocol):
+    """What judges for hooks, as long as it is fresh."""
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it still judges by what is written in its files."""
+
+
+def serve_warm(path: Path, judge: Judge, *, idle_s: float) -> None:
+    """Answer at `path` until nobody asks any more, or its socket is gone.
+
+    Only one process may do so: see `alone`.
+    """
+    with _listening(path) as listener:
+        _Warm(judge, listener, path, idle_s).run()
+
+
+class _Warm:
+    def __init__(self, judge: Judge, listener: socket.socket, path: Path, idle_s: float) -> None:
+        self._judge = judge
+        self._listener = listener
+        self._path = path
+        self._own = path.stat().st_ino
+        self._idle_s = idle_s
+        self._threads: list[threading.Thread] = []
+
+    def run(self) -> None:
+        last = time.monotonic()
+        while time.monotonic() - last < self._idle_s and self._is_wanted():
+            try:
+                line, _ = self._listener.accept()
+            except TimeoutError:
+                continue
+            last = time.monotonic()
+            if not self._judge.is_fresh:
+                line.close()
+                break
+            self._threads = [one for one in self._threads if one.is_alive()]
+            thread = threading.Thread(target=self._answer, args=(line,))
+            self._threads.append(thread)
+            thread.start()
+        self._leave()
+        for thread in self._threads:
+            thread.join(_PATIENCE_S)
+
+    def _leave(self) -> None:
+        """Listen no more: whoever asks from now on is to know at once, and not to wait."""
+        if self._is_wanted():
+            self._path.unlink(missing_ok=True)
+        self._listener.close()
+
+    def _is_wanted(self) -> bool:
+        """Return whether the socket is still the one that it listens on."""
+        try:
+            return self._path.stat().st_ino == self._own
+        except OSError:
+            return False
+
+    def _answer(self, line: socket.socket) -> None:
+        with line, suppress(OSError, ValueError):
+            line.settimeout(_PATIENCE_S)
+            project, _, raw = _all_of(line).partition(b"\n")
+            ending = ending_beside(raw, self._judge, str(json.loads(project)))
+            line.sendall(json.dumps(list(ending)).encode())
+
+
+@contextmanager
+def _listening(path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.settimeout(_POLL_S)
+        listener.listen(64)
+        yield listener
+
+
+def _all_of(line: socket.socket) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while part := line.recv(65_536):
+        size += len(part)
+        if size > _LARGEST:
+            raise ValueError
+        parts.append(part)
+    return b"".join(parts)

@@ -1,0 +1,115 @@
+"""The stage of the Claude Agent SDK: its client, the CLI it brings, and a model that is played."""
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from adapters.claude_api import ClaudeApi, ask, claude_api, say
+from claude_agent_sdk import (
+    AssistantMessage,
+    ClaudeAgentOptions,
+    Message,
+    SdkMcpTool,
+    SystemMessage,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+    create_sdk_mcp_server,
+    query,
+)
+
+from demur.gate.enforcer import Enforcer
+from demur.integrations.claude_agent import claude_hooks
+from demur.model.refusal import Refusal
+from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Tools
+
+__all__ = ["SERVER", "ClaudeAgentStage", "played", "refusal_in", "seen_of", "session", "turns_of"]
+
+SERVER = "scene"
+_LINE = re.compile(r"REFUSED: [^\n]*")
+
+
+class ClaudeAgentStage:
+    """Plays scenes in a session of the real CLI; what is refused is read from its messages."""
+
+    name = "claude-agent-sdk"
+    points = frozenset({Point.PROMPT, Point.TOOL_CALL, Point.TOOL_RESULT})
+    ends_runs = True
+
+    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+        """Return what was seen."""
+        with TemporaryDirectory() as folder, claude_api(list(turns_of(scene))) as api:
+            options = session(Path(folder), api, tools)
+            options.hooks = claude_hooks(enforcer, own_servers={SERVER})
+            return seen_of(asyncio.run(played(scene.prompt, options)), api)
+
+
+def session(folder: Path, api: ClaudeApi, tools: Tools) -> ClaudeAgentOptions:
+    """Return options of a session with the tools of a scene, and no hooks yet."""
+    return ClaudeAgentOptions(
+        cwd=folder,
+        env=api.environment(folder),
+        tools=["Read"],
+        mcp_servers={SERVER: create_sdk_mcp_server(SERVER, tools=_offered(tools))},
+        allowed_tools=[f"mcp__{SERVER}__{name}" for name in tools.names],
+    )
+
+
+async def played(prompt: str, options: ClaudeAgentOptions) -> list[Message]:
+    """Return the messages of one session."""
+    return [message async for message in query(prompt=prompt, options=options)]
+
+
+def refusal_in(text: str) -> Refusal | None:
+    """Return the refusal whose line stands in a text."""
+    found = _LINE.search(text)
+    return None if found is None else Refusal.from_line(found[0])
+
+
+def turns_of(scene: Scene) -> Iterator[list[dict[str, Any]]]:
+    """Yield what the model of a scene says, turn by turn."""
+    for place, turn in enumerate(scene.turns):
+        if isinstance(turn, Ask):
+            calls = ((f"mcp__{SERVER}__{name}", given) for name, given in turn.calls)
+            yield ask(*calls, turn=place)
+        elif isinstance(turn, Say):
+            yield say(turn.text)
+
+
+def _offered(tools: Tools) -> list[SdkMcpTool[Any]]:
+    return [_tool(name, tools) for name in tools.names]
+
+
+def _tool(name: str, tools: Tools) -> SdkMcpTool[Any]:
+    async def run(given: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {"content": [{"type": "text", "text": tools.run(name, given)}]}
+
+    return SdkMcpTool(name, f"does {name}", {"type": "object", "properties": {}}, run)
+
+
+def seen_of(messages: Iterable[Message], api: ClaudeApi) -> Seen:
+    """Return what was seen of a session."""
+    shown: list[str] = []
+    heard: list[str] = []
+    open_calls: set[str] = set()
+    for message in messages:
+        if isinstance(message, SystemMessage):
+            shown.append(str(message.data.get("content", "")))
+        if not isinstance(message, AssistantMessage | UserMessage):
+            continue
+        for block in message.content if isinstance(message.content, list) else ():
+            if isinstance(block, TextBlock):
+                shown.append(block.text)
+            elif isinstance(block, ToolUseBlock):
+                open_calls.add(block.id)
+            elif isinstance(block, ToolResultBlock):
+                open_calls.discard(block.tool_use_id)
+                heard.append(str(block.content))
+    heard.append(api.said_after(1))
+    text = "\n".join(shown)
+    return Seen(refusal_in("\n".join([text, *heard])), text, "\n".join(heard), len(open_calls))

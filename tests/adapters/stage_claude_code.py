@@ -1,0 +1,83 @@
+"""The stage of Claude Code: the real CLI, which runs the hook command that its settings name.
+
+The command asks a process that is kept warm; here that is the stage, with the scene's enforcer.
+"""
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from adapters.claude_api import claude_api
+from adapters.stage_claude_agent import SERVER, played, seen_of, session, turns_of
+
+from demur.gate.enforcer import Enforcer
+from demur.integrations.claude_code.asking import socket_path
+from demur.integrations.claude_code.hook import Hook
+from demur.integrations.claude_code.judging import judge
+from demur.integrations.claude_code.settings import with_hooks
+from demur.integrations.claude_code.warm import serve_warm
+from demur.testing.conformance.scene import Point, Scene, Seen, Tools
+
+__all__ = ["ClaudeCodeStage"]
+
+_COMMAND = (sys.executable, "-P", "-m", "demur", "hook", "claude-code")
+
+
+class _SceneJudge(NamedTuple):
+    """Judges by the enforcer of a scene."""
+
+    enforcer: Enforcer
+    is_fresh: bool = True
+
+    def judge(self, hook: Hook, _project: str) -> dict[str, Any]:
+        return judge(hook, self.enforcer, own={SERVER})
+
+
+class ClaudeCodeStage:
+    """Plays scenes in a session of the real CLI with command hooks."""
+
+    name = "claude-code"
+    points = frozenset({Point.PROMPT, Point.TOOL_CALL, Point.TOOL_RESULT})
+    ends_runs = True
+
+    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+        """Return what was seen."""
+        with TemporaryDirectory() as name, claude_api(list(turns_of(scene))) as api:
+            folder = Path(name)
+            with _warm(folder / "state", enforcer):
+                options = session(folder, api, tools)
+                options.settings = str(_settings(folder))
+                return seen_of(asyncio.run(played(scene.prompt, options)), api)
+
+
+def _settings(folder: Path) -> Path:
+    words = [*_COMMAND, "--warm", "--state", str(folder / "state")]
+    path = folder / "settings.json"
+    path.write_text(json.dumps(with_hooks({}, words)))
+    return path
+
+
+@contextmanager
+def _warm(state: Path, enforcer: Enforcer) -> Iterator[None]:
+    """Listen where the hook command asks."""
+    state.mkdir(mode=0o700)
+    words = [*_COMMAND, "--serve", "--state", str(state), "--budget=20.0"]
+    path = socket_path(state, words)
+    thread = threading.Thread(
+        target=serve_warm, args=(path, _SceneJudge(enforcer)), kwargs={"idle_s": 60}
+    )
+    thread.start()
+    try:
+        while not path.exists() and thread.is_alive():
+            time.sleep(0.01)
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        thread.join()

@@ -1,0 +1,114 @@
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.integrations.claude_code.asking import alone, ask_warm, socket_path, start_warm
+from demur.integrations.claude_code.emergency import Ending
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # The name of a socket is short, and folders of tests are not.
+    with TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@contextmanager
+def answering(path: Path, answer: bytes, heard: list[bytes] | None = None) -> Iterator[None]:
+    def serve() -> None:
+        line, _ = listener.accept()
+        with line:
+            parts = []
+            while part := line.recv(1000):
+                parts.append(part)
+            if heard is not None:
+                heard.append(b"".join(parts))
+            line.sendall(answer)
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield
+        thread.join(5)
+        path.unlink()
+
+
+def test_the_answer_is_handed_on(folder: Path) -> None:
+    heard: list[bytes] = []
+    with answering(folder / "s", b'[2, "out", "err"]', heard):
+        ending = ask_warm(folder / "s", b"raw\nbytes", "/home", timeout_s=5)
+
+    assert ending == Ending(2, "out", "err")
+    assert heard == [b'"/home"\nraw\nbytes']
+
+
+ANSWER = json.dumps([0, '{"decision": "block"}', ""]).encode()
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=50),
+        st.integers(0, len(ANSWER) - 1).map(lambda size: ANSWER[:size]),
+        st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists).map(
+            lambda value: json.dumps(value).encode()
+        ),
+        st.sampled_from([b'[1, "", ""]', b'[0, 1, ""]', b'[0, "", null]', b"[" * 100_000]),
+    )
+)
+def test_what_is_no_answer_counts_as_none(answer: bytes) -> None:
+    """INVARIANT: an answer that was cut short or is no answer is none."""
+    with TemporaryDirectory() as name, answering(Path(name) / "s", answer):
+        assert ask_warm(Path(name) / "s", b"raw", "", timeout_s=5) is None
+
+
+def test_nobody_there_is_no_answer(folder: Path) -> None:
+    assert ask_warm(folder / "s", b"raw", "", timeout_s=5) is None
+    assert ask_warm(folder / "none" / "s", b"raw", "", timeout_s=5) is None
+
+
+def test_whoever_is_silent_is_not_waited_for(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(folder / "s"))
+        listener.listen()
+
+        assert ask_warm(folder / "s", b"raw", "", timeout_s=0.05) is None
+
+
+def test_an_answer_without_end_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demur.integrations.claude_code.asking._LARGEST_ANSWER", 10)
+    with answering(folder / "s", b'[0, "a long answer", ""]'):
+        assert ask_warm(folder / "s", b"raw", "", timeout_s=5) is None
+
+
+def test_nobody_is_asked_where_others_could_answer(folder: Path) -> None:
+    folder.chmod(0o755)
+    with answering(folder / "s", b'[0, "", ""]'):
+        assert ask_warm(folder / "s", b"raw", "", timeout_s=5) is None
+        folder.chmod(0o700)
+        assert ask_warm(folder / "s", b"raw", "", timeout_s=5) == Ending()
+
+
+def test_each_set_of_options_has_a_socket_of_its_own(tmp_path: Path) -> None:
+    assert socket_path(tmp_path, ["a", "b"]) == socket_path(tmp_path, ["a", "b"])
+    assert socket_path(tmp_path, ["a", "b"]) != socket_path(tmp_path, ["a b"])
+
+
+def test_a_process_that_cannot_be_started_is_nobodys_problem(tmp_path: Path) -> None:
+    start_warm([str(tmp_path / "none")], tmp_path)
+
+
+def test_only_one_process_may_listen(folder: Path) -> None:
+    with alone(folder / "s.sock") as first, alone(folder / "s.sock") as second:
+        assert (first, second) == (True, False)
+    with alone(folder / "s.sock") as later:
+        assert later

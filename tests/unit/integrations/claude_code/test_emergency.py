@@ -1,0 +1,55 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.codes.line import format_refusal, parse_refusal
+from demur.emit.claude_code import from_claude_code, to_claude_code, to_hook_exit
+from demur.integrations.claude_code.emergency import Ending, denial, refusal_line
+from demur.model.refusal import Refusal
+
+LINE = "REFUSED: INTERNAL_ERROR: the hook failed"
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest", "UserPromptSubmit"])
+def test_the_no_is_the_one_that_emitting_the_refusal_gives(event: str) -> None:
+    refusal = Refusal.of("INTERNAL_ERROR", "the hook failed")
+
+    assert json.loads(denial(event, LINE).stdout) == to_claude_code(refusal, event=event)
+
+
+def test_an_event_that_nobody_could_read_ends_with_the_status_that_blocks() -> None:
+    exits = to_hook_exit(Refusal.of("INTERNAL_ERROR", "the hook failed"))
+
+    assert denial(None, LINE) == Ending(exits.status, stderr=exits.stderr)
+
+
+def test_what_can_refuse_nothing_only_tells() -> None:
+    assert json.loads(denial("Stop", LINE).stdout) == {"systemMessage": LINE}
+    assert denial("Stop", LINE).status == 0
+
+
+def test_the_line_is_the_one_of_the_contract() -> None:
+    assert refusal_line("INTERNAL_ERROR", "a b") == format_refusal("INTERNAL_ERROR", "a b")
+
+
+def test_a_detail_is_one_line_of_bounded_length() -> None:
+    line = refusal_line("POLICY_INVALID", "a\nb" + "x" * 10_000)
+
+    assert "\n" not in line
+    assert len(line) < 400
+
+
+@given(st.sampled_from(["PreToolUse", "UserPromptSubmit", "PermissionRequest"]), st.text())
+def test_nothing_passes_without_a_judgement(event: str, detail: str) -> None:
+    """INVARIANT: without a judgement, nothing passes that a hook can still stop."""
+    line = refusal_line("INTERNAL_ERROR", detail)
+    ending = denial(event, line)
+    refusal = from_claude_code(json.loads(ending.stdout))
+
+    assert ending.status == 0
+    assert parse_refusal(line) is not None
+    assert refusal is not None
+    assert refusal.code == "INTERNAL_ERROR"
+    assert denial(None, line).status == 2

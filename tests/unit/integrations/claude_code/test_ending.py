@@ -1,0 +1,162 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.emit.claude_code import from_claude_code
+from demur.integrations.claude_code.emergency import Ending
+from demur.integrations.claude_code.ending import ending_alone, ending_beside
+from demur.integrations.claude_code.hook import Hook
+from demur.integrations.claude_code.terms import Terms
+
+CALL = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "session_id": "s"}
+LS = json.dumps({**CALL, "tool_input": {"command": "ls"}}).encode()
+
+
+class Judge:
+    """Says what it was told to, and remembers that it was asked."""
+
+    def __init__(self, says: Any) -> None:
+        self.says = says
+        self.asked = 0
+
+    def judge(self, _hook: Hook, _project: str) -> dict[str, Any]:
+        """Say it."""
+        self.asked += 1
+        if isinstance(self.says, BaseException):
+            raise self.says
+        said: dict[str, Any] = self.says
+        return said
+
+
+def code_of(ending: Ending) -> str | None:
+    if ending.status:
+        return ending.stderr.split(": ")[1]
+    output = json.loads(ending.stdout)
+    special = output.get("hookSpecificOutput", {})
+    text = special.get("permissionDecisionReason") or output.get("reason") or ""
+    refusal = from_claude_code({"decision": "block", "reason": text.partition("\n")[0]})
+    return None if refusal is None else str(refusal.code)
+
+
+def mangled(raw: bytes, place: int, by: bytes) -> bytes:
+    return raw[:place] + by + raw[place + len(by) :]
+
+
+@given(st.one_of(st.binary(), st.builds(mangled, st.just(LS), st.integers(0, 90), st.binary())))
+def test_nothing_passes_by_itself(raw: bytes) -> None:
+    """INVARIANT: whatever bytes come in, nothing passes that the enforcer did not allow."""
+    judge = Judge(RuntimeError("not allowed"))
+    ending = ending_beside(raw, judge)
+    # An event of another name is another hook's affair: no call depends on what it prints.
+    told = json.loads(raw)["hook_event_name"] if judge.asked else "PreToolUse"
+
+    if told == "PreToolUse":
+        assert code_of(ending) in {"INTERNAL_ERROR", "REQUEST_INVALID"}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"\xff\xfe" + LS, LS[:20], b"[" * 1_000_000, b'{"hook_event_name": null}'],
+    ids=["no UTF-8", "cut", "deep", "no event"],
+)
+def test_input_that_cannot_be_read_blocks(raw: bytes) -> None:
+    ending = ending_beside(raw, Judge({}))
+
+    assert (ending.status, ending.stdout, code_of(ending)) == (2, "", "REQUEST_INVALID")
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), MemoryError()])
+def test_what_goes_wrong_is_a_no(error: BaseException) -> None:
+    ending = ending_beside(LS, Judge(error))
+
+    assert code_of(ending) == "INTERNAL_ERROR"
+    assert type(error).__name__ in ending.stderr
+
+
+def test_an_answer_that_is_no_json_is_a_no() -> None:
+    assert code_of(ending_beside(LS, Judge({"x": object()}))) == "INTERNAL_ERROR"
+
+
+def test_what_is_allowed_prints_nothing(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    assert ending_alone(LS, Terms(tmp_path / "state"), "/home", heard.append) == Ending()
+    assert heard == ["PreToolUse"]
+
+
+def test_without_settings_guards_decide_and_records_are_kept(tmp_path: Path) -> None:
+    raw = json.dumps({**CALL, "tool_input": {"command": "rm -rf /srv/data"}}).encode()
+
+    assert code_of(ending_alone(raw, Terms(tmp_path / "state"))) == "DESTRUCTIVE_ACTION"
+    assert (tmp_path / "state" / "demur.db").exists()
+
+
+def test_the_folder_of_the_project_is_the_agents_own(tmp_path: Path) -> None:
+    raw = json.dumps({**CALL, "tool_input": {"command": "rm -rf /srv/data"}}).encode()
+
+    assert ending_alone(raw, Terms(tmp_path / "state"), "/srv") == Ending()
+
+
+def test_the_agent_does_not_rewrite_what_binds_it(tmp_path: Path) -> None:
+    given = {"file_path": "/home/me/app/.claude/settings.json", "content": "{}"}
+    raw = json.dumps({**CALL, "tool_name": "Write", "tool_input": given}).encode()
+
+    assert code_of(ending_alone(raw, Terms(tmp_path / "state"))) == "APPROVAL_REQUIRED"
+
+
+def test_a_large_file_may_be_written(tmp_path: Path) -> None:
+    given = {"file_path": "/home/me/app/data.csv", "content": "1,2,3\n" * 400_000}
+    raw = json.dumps({**CALL, "tool_name": "Write", "tool_input": given}).encode()
+
+    assert ending_alone(raw, Terms(tmp_path / "state")) == Ending()
+
+
+def test_calls_in_a_circle_are_seen_from_process_to_process(tmp_path: Path) -> None:
+    endings = [ending_alone(LS, Terms(tmp_path / "state")) for _ in range(3)]
+
+    assert endings[:2] == [Ending(), Ending()]
+    assert code_of(endings[2]) == "LOOP_DETECTED"
+
+
+@pytest.mark.parametrize(
+    ("config", "policy", "code"),
+    [
+        (None, None, "POLICY_INVALID"),
+        ("policy = ", None, "POLICY_INVALID"),
+        ("unknown = 1", None, "POLICY_INVALID"),
+        ('policy = "p.yaml"', None, "POLICY_INVALID"),
+        ('policy = "p.yaml"', "rules: 3", "POLICY_INVALID"),
+        ('policy = "p.yaml"\nstore = "none/x.db"', "ok", "STORAGE_UNAVAILABLE"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_a_no(
+    tmp_path: Path, config: str | None, policy: str | None, code: str
+) -> None:
+    path = tmp_path / "demur.toml"
+    if config is not None:
+        path.write_text(config)
+    if policy is not None:
+        head = "schema_version: policy.v1\npolicy_id: x\npolicy_version: 1.0.0\n"
+        rest = "defaults: {verdict: ALLOW}\nrules: []\n" if policy == "ok" else policy
+        (tmp_path / "p.yaml").write_text(head + rest)
+
+    assert code_of(ending_alone(LS, Terms(tmp_path / "state", path))) == code
+
+
+def test_pins_that_cannot_be_read_are_told_of_where_nothing_can_be_refused(tmp_path: Path) -> None:
+    terms = Terms(tmp_path / "state", pins=(str(tmp_path / "none.md"),))
+    before = ending_alone(b'{"hook_event_name": "PreCompact"}', terms)
+
+    assert "POLICY_INVALID" in json.loads(before.stdout)["systemMessage"]
+    assert code_of(ending_alone(LS, terms)) == "POLICY_INVALID"
+
+
+def test_an_event_that_is_not_guarded_opens_nothing(tmp_path: Path) -> None:
+    raw = b'{"hook_event_name": "Notification"}'
+
+    assert ending_alone(raw, Terms(tmp_path / "state")) == Ending()
+    assert not (tmp_path / "state").exists()

@@ -1,0 +1,147 @@
+import json
+import shlex
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.errors import InputError
+from demur.integrations.claude_code.settings import (
+    EVENTS,
+    dump_settings,
+    hook_command,
+    is_ours,
+    read_settings,
+    with_hooks,
+    without_hooks,
+)
+
+WORDS = ["demur", "hook", "claude-code", "--warm"]
+OTHER = {"type": "command", "command": "lint --strict"}
+HOOKS = st.fixed_dictionaries({"type": st.just("command"), "command": st.text(max_size=20)})
+GROUPS = st.fixed_dictionaries(
+    {"hooks": st.lists(HOOKS, min_size=1, max_size=3)}, optional={"matcher": st.text(max_size=5)}
+)
+NAMES = st.sampled_from(["PreToolUse", "Stop", "UserPromptSubmit", "SomethingNew"])
+SETTINGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": st.text(max_size=5),
+        "hooks": st.dictionaries(NAMES, st.lists(GROUPS, min_size=1, max_size=2), min_size=1),
+        "permissions": st.dictionaries(st.text(max_size=5), st.integers()),
+    },
+)
+
+
+@given(SETTINGS)
+def test_installing_twice_changes_nothing_more(settings: dict[str, Any]) -> None:
+    """INVARIANT: installing twice is installing once."""
+    once = with_hooks(settings, WORDS)
+
+    assert dump_settings(with_hooks(once, WORDS)) == dump_settings(once)
+
+
+@given(SETTINGS)
+def test_removing_undoes_installing(settings: dict[str, Any]) -> None:
+    """INVARIANT: removing takes out what installing put in, and nothing else."""
+    assert dump_settings(without_hooks(with_hooks(settings, WORDS))) == dump_settings(settings)
+    assert dump_settings(without_hooks(settings)) == dump_settings(settings)
+
+
+def test_hooks_of_others_stay_where_they_are() -> None:
+    settings = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [OTHER]}]}, "model": "x"}
+    after = with_hooks(settings, WORDS)
+
+    assert after["hooks"]["PreToolUse"][0] == {"matcher": "Bash", "hooks": [OTHER]}
+    assert list(after) == ["hooks", "model"]
+    assert {event.name for event in EVENTS} == set(after["hooks"])
+
+
+def test_an_older_command_of_ours_is_replaced() -> None:
+    old = with_hooks({}, ["/old/demur", "hook", "claude-code"])
+    after = with_hooks(old, WORDS)
+
+    assert after == with_hooks({}, WORDS)
+
+
+def test_an_event_that_is_not_hooked_any_more_is_cleared() -> None:
+    mine = {"type": "command", "command": "demur hook claude-code"}
+    after = with_hooks({"hooks": {"Notification": [{"hooks": [mine, OTHER]}]}}, WORDS)
+
+    assert after["hooks"]["Notification"] == [{"hooks": [OTHER]}]
+
+
+def test_our_command_in_a_group_of_others_is_taken_out_alone() -> None:
+    mine = {"type": "command", "command": "demur hook claude-code"}
+    settings = {"hooks": {"Stop": [{"hooks": [OTHER, mine, "odd"]}], "Empty": [], "Odd": ["x"]}}
+
+    assert without_hooks(settings) == {
+        "hooks": {"Stop": [{"hooks": [OTHER, "odd"]}], "Empty": [], "Odd": ["x"]}
+    }
+
+
+def test_what_stands_before_an_action_ends_with_the_status_that_blocks() -> None:
+    hooks = with_hooks({}, WORDS)["hooks"]
+    closed = {
+        name
+        for name, groups in hooks.items()
+        if groups[0]["hooks"][0]["command"].endswith("|| exit 2")
+    }
+
+    assert closed == {"PreToolUse", "UserPromptSubmit"}
+
+
+def test_words_reach_the_program_as_they_are() -> None:
+    words = ["/my programs/demur", "hook", "claude-code", "--pin", "a'b $x.md"]
+
+    assert shlex.split(hook_command(words, closed=False)) == words
+    assert is_ours(hook_command(words, closed=True))
+
+
+def test_the_folder_of_the_project_is_left_to_the_shell() -> None:
+    word = "$CLAUDE_PROJECT_DIR/my rules.md"
+
+    assert hook_command([word], closed=False) == "\"$CLAUDE_PROJECT_DIR\"'/my rules.md'"
+
+
+@pytest.mark.parametrize("command", ["demur hook install", "echo demur", 3, None])
+def test_other_commands_are_not_ours(command: object) -> None:
+    assert not is_ours(command)
+
+
+@pytest.mark.parametrize("hooks", [[], 3, {"Stop": {}}])
+def test_hooks_in_another_form_are_refused(hooks: Any) -> None:
+    with pytest.raises(InputError, match="object of lists"):
+        with_hooks({"hooks": hooks}, WORDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{ // why\n}", "not JSON"),
+        ('{"a": 1,}', "not JSON"),
+        ('{"a": 1, "a": 2}', "twice"),
+        ('{"a": NaN}', "no number"),
+        ("[]", "JSON object"),
+        ("[" * 100_000, "too deep"),
+    ],
+)
+def test_what_is_no_json_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        read_settings(text, "settings.json")
+
+
+def test_settings_are_read_in_their_order() -> None:
+    assert list(read_settings('{"b": {"x": 1}, "a": []}', "settings.json")) == ["b", "a"]
+
+
+def test_an_empty_file_holds_no_settings() -> None:
+    assert read_settings(" \n", "settings.json") == {}
+
+
+@pytest.mark.parametrize(
+    "text", ['{\n    "a": "é"\n}\n', '{\n\t"a": 1\n}', '{\r\n  "a": 1\r\n}\r\n']
+)
+def test_text_comes_back_as_it_was(text: str) -> None:
+    assert dump_settings(json.loads(text), text) == text

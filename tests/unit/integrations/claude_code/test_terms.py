@@ -1,0 +1,38 @@
+from pathlib import Path
+
+import pytest
+
+from demur.errors import InputError
+from demur.integrations.claude_code.terms import Terms, settings_of, stamp_of
+from demur.policy.loader import load_policy
+
+
+def test_without_settings_everything_is_allowed_that_no_guard_objects_to(tmp_path: Path) -> None:
+    config = settings_of(Terms(tmp_path))
+
+    assert load_policy(config.policy).policy_id == "claude-code"
+    assert config.store == str(tmp_path / "demur.db")
+
+
+def test_named_settings_are_gone_by(tmp_path: Path) -> None:
+    path = tmp_path / "demur.toml"
+    path.write_text('policy = "mine.yaml"\n')
+
+    assert settings_of(Terms(tmp_path, path)).policy == str(tmp_path / "mine.yaml")
+
+
+def test_settings_that_are_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        settings_of(Terms(tmp_path, tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize("name", ["demur.toml", "policy.yaml", "own.json", "pins.md"])
+def test_the_stamp_changes_with_every_file_that_is_named(tmp_path: Path, name: str) -> None:
+    config = tmp_path / "demur.toml"
+    config.write_text('registries = ["own.json"]\n')
+    terms = Terms(tmp_path, config, (str(tmp_path / "pins.md"),))
+    before = stamp_of(terms)
+    with (tmp_path / name).open("a") as file:
+        file.write("\n")
+
+    assert stamp_of(terms) != before
