@@ -39,7 +39,7 @@ test-adapters: .venv-adapters/.ready .venv-litellm/.ready ## the adapters with t
 	@.venv-adapters/bin/python -m mypy --no-error-summary src/demur/integrations tests/adapters
 	@.venv-adapters/bin/python -m pytest -m adapters tests
 	@.venv-litellm/bin/python -m pytest -m litellm tests
-	@.venv-litellm/bin/python tools/adapters_table.py --to .demur_cache/played.json
+	@.venv-litellm/bin/python tools/adapters_table.py --only litellm --to .demur_cache/played.json
 	@.venv-adapters/bin/python tools/adapters_table.py --with .demur_cache/played.json
 
 .venv-adapters/.ready .venv-litellm/.ready: .venv-%/.ready: requirements/dev.txt requirements/%.txt

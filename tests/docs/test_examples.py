@@ -16,8 +16,14 @@ SHOWS = {
 }
 # Those that need a framework, and run where it is.
 WITH_FRAMEWORKS = {
+    "anthropic_client.py": "record: OUTPUT_FORBIDDEN",
+    "claude_agent.py": "REFUND_OVER_ESCALATION_LIMIT",
+    "fastmcp_server.py": "readme: an error of the protocol, CONTEXT_INJECTION",
     "inspect_scorer.py": "over_refusal_rate = 1.00",
     "langchain_agent.py": "paused: REFUND_OVER_ESCALATION_LIMIT",
+    "mcp_server.py": "wipe: an error of the protocol, ACTION_HIGH_RISK",
+    "openai_agents.py": "told the model: REFUND_OVER_ESCALATION_LIMIT",
+    "openai_client.py": "record: OUTPUT_FORBIDDEN",
 }
 WITH_LITELLM: dict[str, str] = {}
 

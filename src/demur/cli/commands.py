@@ -149,6 +149,16 @@ COMMANDS = (
     Command("grant create", "demur.cli.grant_create", "sign a grant"),
     Command("grant verify", "demur.cli.grant_verify", "check a grant offline"),
     Command("grant revoke", "demur.cli.grant_revoke", "add a grant to a revocation list"),
+    Command(
+        "hook claude-code",
+        "demur.cli.hook_claude_code",
+        "judge an event of Claude Code, as the command of its hooks",
+    ),
+    Command(
+        "hook install",
+        "demur.cli.hook_install",
+        "put demur into a host's settings, after showing what changes",
+    ),
 )
 GROUPS = {
     "alerts": "what is worth waking up for",
@@ -156,6 +166,7 @@ GROUPS = {
     "codes": "the registry of reason codes",
     "eval": "missed harm and false refusals, measured",
     "guard": "what guards see on each surface",
+    "hook": "hosts that ask before they act",
     "keys": "keys of the service",
     "lint": "words that people read",
     "policy": "rules that decide",
