@@ -11,7 +11,7 @@ from anthropic import Anthropic
 
 from demur import Enforcer, Gate, open_store, parse_policy
 from demur.integrations.anthropic_client import guard_anthropic
-from demur.integrations.model_call import ruling_of
+from demur.integrations.model_client import ruling_of
 
 POLICY = """
 schema_version: policy.v1

@@ -11,7 +11,7 @@ import openai
 from openai import OpenAI
 
 from demur import Enforcer, Gate, Refused, open_store, parse_policy
-from demur.integrations.model_call import ruling_of
+from demur.integrations.model_client import ruling_of
 from demur.integrations.openai_client import guard_openai
 
 POLICY = """

@@ -11,15 +11,15 @@ from demur.gate.enforcer import Enforcer
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.ruling import Ruling
 from demur.guards.guard import Guard
-from demur.integrations.model_call import Opened, Posted, Said, Settings, settings_of
-from demur.integrations.model_cutter import Cutter, Piece
-from demur.integrations.model_stream import (
+from demur.integrations.model_client.call import Opened, Posted, Said, Settings, settings_of
+from demur.integrations.model_client.cutter import Cutter, Piece
+from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
     AsyncSaidStream,
     GuardedStream,
     SaidStream,
 )
-from demur.integrations.model_turn import Returned, Turn
+from demur.integrations.model_client.turn import Returned, Turn
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
 

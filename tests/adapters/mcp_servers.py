@@ -1,6 +1,6 @@
-"""Real MCP servers that know nothing of demur: `python mcp_servers.py KIND [PORT]`.
+"""Real MCP servers that know nothing of demur: `python mcp_servers.py KIND [LOG [PORT STYLE]]`.
 
-Kinds: `stdio` and `http` of the Python SDK, `fastmcp` over stdio.
+Kinds: `stdio` and `http` (style `sse`, `json`, `stateless`) of the SDK, `fastmcp` over stdio.
 """
 
 import sys

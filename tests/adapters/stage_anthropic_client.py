@@ -11,7 +11,7 @@ from adapters.fake_anthropic import FakeAnthropic, Reply, message, message_event
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.ruling import Refused
 from demur.integrations.anthropic_client import guard_anthropic
-from demur.integrations.model_call import OnRefusal, ruling_of
+from demur.integrations.model_client.call import OnRefusal, ruling_of
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import Ask, Filtered, Point, Scene, Seen, Tools, Turn
 

@@ -18,7 +18,7 @@ from adapters.fake_openai import (
 from demur.emit.openai import from_openai
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.ruling import Refused
-from demur.integrations.model_call import OnRefusal, ruling_of
+from demur.integrations.model_client.call import OnRefusal, ruling_of
 from demur.integrations.openai_client import guard_openai
 from demur.testing.conformance.scene import Ask, Filtered, Point, Scene, Seen, Tools, Turn
 

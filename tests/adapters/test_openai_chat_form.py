@@ -21,7 +21,7 @@ from demur.emit.openai import from_openai
 from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.gate.ruling import Refused
-from demur.integrations.model_call import ruling_of, trail_of
+from demur.integrations.model_client.call import ruling_of, trail_of
 
 pytestmark = pytest.mark.adapters
 

@@ -33,8 +33,8 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.ruling import Refused
-from demur.integrations.model_call import ruling_of, trail_of
-from demur.integrations.model_client import UnguardableError
+from demur.integrations.model_client.call import ruling_of, trail_of
+from demur.integrations.model_client.client import UnguardableError
 from demur.model.refusal import Refusal
 from demur.testing.conformance.play import play
 from demur.testing.conformance.scene import Scene, Stage

@@ -11,6 +11,7 @@ SHOWS = {
     "approval.py": "900 USD, risk 0.1: NEED_CONTEXT -> ALLOW_EXECUTE",
     "decide.py": "DENY     FAILURE_MEMORY_SIMILAR_BLOCK",
     "guarded.py": "clean_up  ALLOW    DESTRUCTIVE_ACTION",
+    "mcp_proxy.py": "UNVERIFIED_TOOL",
     "shell_guard.py": "refused: {'DESTRUCTIVE_ACTION': 1, 'RCE_RISK': 1}",
     "web.py": "on record: user:mary ESCALATE ['CONTEXT_INJECTION']",
 }

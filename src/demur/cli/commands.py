@@ -159,6 +159,8 @@ COMMANDS = (
         "demur.cli.hook_install",
         "put demur into a host's settings, after showing what changes",
     ),
+    Command("mcp proxy", "demur.cli.mcp_proxy", "guard an MCP server without changing it"),
+    Command("mcp pin", "demur.cli.mcp_pin", "agree to the tools of an MCP server as they are now"),
 )
 GROUPS = {
     "alerts": "what is worth waking up for",
@@ -169,6 +171,7 @@ GROUPS = {
     "hook": "hosts that ask before they act",
     "keys": "keys of the service",
     "lint": "words that people read",
+    "mcp": "MCP servers, guarded as they are",
     "policy": "rules that decide",
     "grant": "signed authority that lifts workflow blocks",
 }

@@ -37,7 +37,7 @@ _ABOUT_AGENT = {
     "policy.test.yaml": "what the rules must conclude, case by case",
 }
 _NEXT_AGENT = (
-    ("python -c \"import demur; print(demur.open_enforcer().prompt('Hello').allowed)\"", "ask by hand"),
+    ("python -c \"import demur; print(demur.open_enforcer().prompt('Hi').allowed)\"", "ask it"),
     ("demur explain last", "why it was decided so"),
     ("demur policy test policy.yaml policy.test.yaml", "after each change of a rule"),
     ("demur doctor", "whether all is well"),

@@ -169,6 +169,8 @@ class Points(NamedTuple):
     def check(self, surface: Surface, event: Any, at: Occasion, action: str) -> Steps[Ruling]:
         """Rule on an event of any surface."""
         found = yield Look(surface, event)
+        if found and not self._matters(found):
+            return rule(surface, found, None, registry=self.registry, locale=self.locale)
         asked = self._request({"action": {"type": action}}, str(surface), at)
         return (yield from self._if_found(surface, asked, found, at))
 
@@ -180,6 +182,16 @@ class Points(NamedTuple):
     def alone(self, surface: Surface, findings: Iterable[Finding]) -> Ruling:
         """Return the ruling on findings that nobody decided on."""
         return rule(surface, findings, None, registry=self.registry, locale=self.locale)
+
+    def _matters(self, found: Iterable[Finding]) -> bool:
+        """Return whether findings stop something, or a rule may make them.
+
+        No policy need know the action at which they were seen; its default says nothing then.
+        """
+        reads = self.gate is not None and any(
+            rule.reads_findings for rule in self.gate.policy.rules
+        )
+        return reads or any(counts(one.code, one.action, self.registry) for one in found)
 
     def _if_found(
         self, surface: Surface, asked: Mapping[str, Any], found: Iterable[Finding], at: Occasion

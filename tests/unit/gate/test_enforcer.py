@@ -19,7 +19,7 @@ from demur.gate.ruling import Ruling
 from demur.guards.builtin import builtin_guard
 from demur.guards.rate.limits import RateLimit
 from demur.guards.tool_loop.history import History
-from demur.model.finding import Finding
+from demur.model.finding import Action, Finding
 from demur.policy.loader import parse_policy
 
 POLICY = parse_policy("""
@@ -437,3 +437,12 @@ def test_a_call_that_is_granted_later_does_not_count_as_a_circle(gate: Gate) -> 
         assert not enforcer.tool_call("refund", {"amount": 900}, AT).allowed
         assert enforcer.tool_call("refund", {"amount": 900}, AT, grants=[signed]).allowed
         enforcer.tool_result("refund", "paid", AT, arguments={"amount": 900})
+
+
+def test_a_mere_warning_somewhere_no_policy_knows_of_stops_nothing(gate: Gate) -> None:
+    warning = finding("CONTEXT_INJECTION", surface=Surface.RETRIEVAL, action=Action.WARN)
+    looking = seeing(warning, codes=("CONTEXT_INJECTION",), surface=Surface.RETRIEVAL)
+    ruling = Enforcer(gate, pipeline=piped(looking)).check("retrieval", "text", action="read")
+
+    assert (ruling.allowed, ruling.findings) == (True, (warning,))
+    assert rows(gate) == []

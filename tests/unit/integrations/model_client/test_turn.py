@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.integrations.model_turn import field, listed, newest, result_of, text_of
+from demur.integrations.model_client.turn import field, listed, newest, result_of, text_of
 
 
 def is_upper(message: str) -> bool:

@@ -13,10 +13,10 @@ from typing import Any, TypeVar, cast
 from demur.errors import InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_call import Fallback, Form, OnRefusal, settings_of
-from demur.integrations.model_client import Guarding, guarded
-from demur.integrations.openai_chat_form import ChatForm
-from demur.integrations.openai_responses_form import ResponsesForm
+from demur.integrations.model_client.call import Fallback, Form, OnRefusal, settings_of
+from demur.integrations.model_client.client import Guarding, guarded
+from demur.integrations.openai_client.chat_form import ChatForm
+from demur.integrations.openai_client.responses_form import ResponsesForm
 
 try:
     from openai import AsyncOpenAI, OpenAI

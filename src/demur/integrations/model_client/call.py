@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 from demur.errors import InputError, InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.ruling import Refused, Ruling
-from demur.integrations.model_steps import Steps
-from demur.integrations.model_trail import Attempt, Trail, keep, note, ruling_of, trail_of
-from demur.integrations.model_turn import Turn
+from demur.integrations.model_client.steps import Steps
+from demur.integrations.model_client.trail import Attempt, Trail, keep, note, ruling_of, trail_of
+from demur.integrations.model_client.turn import Turn
 from demur.model.next_step import Change, NextStep
 
 __all__ = [

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from demur.gate.ruling import Refused, Ruling
-from demur.integrations.model_call import Opened, Settings
-from demur.integrations.model_steps import Steps
-from demur.integrations.model_trail import keep, note
+from demur.integrations.model_client.call import Opened, Settings
+from demur.integrations.model_client.steps import Steps
+from demur.integrations.model_client.trail import keep, note
 from demur.providers.streams import StreamReader
 
 if TYPE_CHECKING:

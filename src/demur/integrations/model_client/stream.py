@@ -6,9 +6,9 @@ Where nothing more may leave, the provider is not listened to any further.
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from demur.integrations.model_cutter import Cutter
-from demur.integrations.model_steps import atake, take
-from demur.integrations.model_trail import Trail
+from demur.integrations.model_client.cutter import Cutter
+from demur.integrations.model_client.steps import atake, take
+from demur.integrations.model_client.trail import Trail
 
 __all__ = ["AsyncGuardedStream", "AsyncSaidStream", "GuardedStream", "SaidStream"]
 

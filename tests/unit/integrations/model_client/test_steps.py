@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from demur.integrations.model_steps import Steps, atake, take
+from demur.integrations.model_client.steps import Steps, atake, take
 
 
 def both(steps: Callable[[], Steps[Any]]) -> list[Any]:

@@ -14,11 +14,11 @@ from demur.gate.enforcer import Enforcer
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.ruling import Refused
 from demur.guards.builtin import builtin_guard
-from demur.integrations.model_call import Opened
-from demur.integrations.model_cutter import Cutter, Piece
-from demur.integrations.model_steps import atake, take
-from demur.integrations.model_trail import Attempt, Trail, ruling_of
-from demur.integrations.model_turn import Turn
+from demur.integrations.model_client.call import Opened
+from demur.integrations.model_client.cutter import Cutter, Piece
+from demur.integrations.model_client.steps import atake, take
+from demur.integrations.model_client.trail import Attempt, Trail, ruling_of
+from demur.integrations.model_client.turn import Turn
 from demur.model.refusal import Refusal
 
 SORRY = "I'm sorry, but I can't help with that request."

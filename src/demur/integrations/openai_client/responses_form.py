@@ -6,15 +6,23 @@ from typing import Any, NamedTuple
 from demur.emit.openai import to_openai_part
 from demur.gate.ruling import Ruling
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_call import Opened, Posted, Said, Settings
-from demur.integrations.model_cutter import Cutter, Piece
-from demur.integrations.model_stream import (
+from demur.integrations.model_client.call import Opened, Posted, Said, Settings
+from demur.integrations.model_client.cutter import Cutter, Piece
+from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
     AsyncSaidStream,
     GuardedStream,
     SaidStream,
 )
-from demur.integrations.model_turn import Returned, Turn, field, listed, newest, result_of, text_of
+from demur.integrations.model_client.turn import (
+    Returned,
+    Turn,
+    field,
+    listed,
+    newest,
+    result_of,
+    text_of,
+)
 
 try:
     from openai import AsyncStream, Stream

@@ -12,10 +12,10 @@ from typing import Any, TypeVar, cast
 
 from demur.errors import InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
-from demur.integrations.anthropic_form import MessagesForm
+from demur.integrations.anthropic_client.form import MessagesForm
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_call import Fallback, OnRefusal, settings_of
-from demur.integrations.model_client import Guarding, guarded
+from demur.integrations.model_client.call import Fallback, OnRefusal, settings_of
+from demur.integrations.model_client.client import Guarding, guarded
 
 try:
     from anthropic import Anthropic, AsyncAnthropic

@@ -8,16 +8,16 @@ import pytest
 from toy_models import Event, ToyEvents, ToyStream, settings
 
 from demur.gate.ruling import Refused
-from demur.integrations.model_call import Opened
-from demur.integrations.model_cutter import Cutter
-from demur.integrations.model_stream import (
+from demur.integrations.model_client.call import Opened
+from demur.integrations.model_client.cutter import Cutter
+from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
     AsyncSaidStream,
     GuardedStream,
     SaidStream,
 )
-from demur.integrations.model_trail import Attempt, Trail, ruling_of, trail_of
-from demur.integrations.model_turn import Turn
+from demur.integrations.model_client.trail import Attempt, Trail, ruling_of, trail_of
+from demur.integrations.model_client.turn import Turn
 
 SORRY = "I'm sorry, but I can't help with that request."
 

@@ -14,8 +14,8 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.pipeline import Pipeline
 from demur.gate.ruling import Refused
-from demur.integrations.model_call import ModelCall, Posted, ruling_of, trail_of
-from demur.integrations.model_steps import atake, take
+from demur.integrations.model_client.call import ModelCall, Posted, ruling_of, trail_of
+from demur.integrations.model_client.steps import atake, take
 from demur.model.refusal import Refusal
 
 ELSEWHERE = Refusal.of("LANGUAGE_UNSUPPORTED")

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from demur.codes.vocabulary import Surface
 from demur.gate.ruling import Ruling
-from demur.integrations.model_trail import Attempt, Trail, keep, note, ruling_of, trail_of
+from demur.integrations.model_client.trail import Attempt, Trail, keep, note, ruling_of, trail_of
 from demur.model.refusal import Refusal
 
 YES = Ruling(Surface.MODEL)

@@ -10,7 +10,7 @@ from toy_models import Answer, ToyClient, ToyForm, settings
 
 from demur.errors import InputTypeError, MissingExtraError
 from demur.gate.ruling import Refused
-from demur.integrations.model_client import Guarding, UnguardableError, guarded
+from demur.integrations.model_client.client import Guarding, UnguardableError, guarded
 
 
 class Omit:

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from demur.errors import DemurError, InputTypeError
-from demur.integrations.model_call import Form, ModelCall, Posted, Settings
-from demur.integrations.model_steps import atake, take
+from demur.integrations.model_client.call import Form, ModelCall, Posted, Settings
+from demur.integrations.model_client.steps import atake, take
 
 __all__ = ["Guarding", "UnguardableError", "guarded"]
 

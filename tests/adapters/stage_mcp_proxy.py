@@ -1,0 +1,124 @@
+"""The stage of the MCP proxy: the SDK's own client and server, and the proxy's relay between."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from mcp import Client
+from mcp.client._memory import InMemoryTransport
+from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from demur.emit.mcp import from_mcp
+from demur.emit.mcp_denial import from_mcp_denial
+from demur.gate.enforcer import Enforcer
+from demur.gate.pipeline import GuardStep, Pipeline
+from demur.integrations.mcp_proxy.definitions import DefinitionGuard
+from demur.integrations.mcp_proxy.guard import Guard
+from demur.integrations.mcp_proxy.judge import Judge
+from demur.integrations.mcp_proxy.relay import relay
+from demur.model.refusal import Refusal
+from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Tools
+
+__all__ = ["MCPProxyStage"]
+
+
+class MCPProxyStage:
+    """Plays scenes by calling tools of an unguarded server through the proxy."""
+
+    name = "mcp-proxy"
+    points = frozenset({Point.TOOL_CALL, Point.TOOL_RESULT})
+    ends_runs = False
+
+    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+        """Return what was seen."""
+        return asyncio.run(_played(scene, enforcer, tools))
+
+
+async def _played(scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    server = MCPServer("stage", log_level="CRITICAL")
+    for name in tools.names:
+        server.add_tool(_tool(name, tools), name=name, description=f"The tool {name}.")
+    looks = Pipeline([GuardStep(DefinitionGuard())])
+    judge = Judge("stage", enforcer, Enforcer(enforcer.gate, pipeline=looks))
+    refusals: list[Refusal] = []
+    heard: list[str] = []
+    async with Client(_proxied(server, Guard(judge, note=_unsaid))) as client:
+        await client.list_tools()
+        for turn in scene.turns:
+            for name, given in turn.calls if isinstance(turn, Ask) else ():
+                refusal, text = await _called(client, name, dict(given))
+                refusals += [] if refusal is None else [refusal]
+                heard.append(text)
+    return Seen(refusals[-1] if refusals else None, "", "\n".join(heard))
+
+
+def _unsaid(_note: str) -> None:
+    pass
+
+
+class _Wire:
+    """A side of the relay, over the SDK's own streams in memory."""
+
+    def __init__(self, reads: Any, writes: Any) -> None:
+        self._reads = reads
+        self._writes = writes
+
+    async def lines(self) -> AsyncIterator[bytes | None]:
+        async for one in self._reads:
+            yield one.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+    async def send(self, line: bytes) -> None:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        await self._writes.send(SessionMessage(message))
+
+    async def close(self) -> int:
+        await self._writes.aclose()
+        return 0
+
+
+@asynccontextmanager
+async def _proxied(server: MCPServer, guard: Guard) -> AsyncIterator[Any]:
+    """Yield the streams of a client whose messages pass the relay to a server in memory."""
+    to_proxy, from_client = anyio.create_memory_object_stream[Any](100)
+    to_client, from_proxy = anyio.create_memory_object_stream[Any](100)
+    async with InMemoryTransport(server) as (reads, writes):
+        ends = _Wire(from_client, to_client), _Wire(reads, writes)
+        relaying = asyncio.create_task(relay(guard, *ends))
+        yield from_proxy, to_proxy
+        await to_proxy.aclose()
+        await relaying
+    for end in (to_client, from_client, from_proxy):
+        await end.aclose()
+
+
+async def _called(client: Client, name: str, given: dict[str, Any]) -> tuple[Refusal | None, str]:
+    """Return the refusal where the protocol has a place for it, and all that came over the wire."""
+    try:
+        result: Any = await client.call_tool(name, given)
+    except MCPError as error:
+        data = {"error": error.error.model_dump(mode="json")}
+        return from_mcp_denial(data), str(data)
+    wire = result.model_dump(mode="json", by_alias=True)
+    return from_mcp(wire), str(wire)
+
+
+def _tool(name: str, tools: Tools) -> Any:
+    def run(  # noqa: PLR0917 - a server wants declared what the tools of all scenes take
+        order_id: str = "",
+        amount: float = 0,
+        currency: str = "",
+        chargeback_risk: float = 0,
+        folder: str = "",
+        disk: str = "",
+        url: str = "",
+        command: str = "",
+    ) -> str:
+        del order_id, amount, currency, chargeback_risk, folder, disk, url, command
+        return tools.run(name)
+
+    return run

@@ -1,0 +1,199 @@
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adapters.stage_mcp_proxy import MCPProxyStage
+from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+
+from demur.emit.mcp import from_mcp
+from demur.emit.mcp_denial import from_mcp_denial
+from demur.gate.config import load_config, open_configured_store
+from demur.model.refusal import Refusal
+from demur.testing.conformance.play import play
+from demur.testing.conformance.scene import Scene
+from demur.testing.conformance.scenes import SCENES
+
+pytestmark = pytest.mark.adapters
+
+SERVERS = Path(__file__).parent / "mcp_servers.py"
+POLICY = """
+schema_version: policy.v1
+policy_id: proxied
+policy_version: 1.0.0
+rules:
+  - {id: R_ALL, stage: ALLOW_PATHS, if: {action_type: {exists: true}}, then: {verdict: ALLOW}}
+"""
+# Each kind of server, and each way to agree on a version, though not all of them together.
+TALKS = [
+    ("stdio", "legacy"),
+    ("stdio", "auto"),
+    ("fastmcp", "auto"),
+    ("http-sse", "legacy"),
+    ("http-sse", "auto"),
+    ("http-json", "legacy"),
+    ("http-stateless", "auto"),
+]
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: str(scene.name))
+def test_scenes_end_as_everywhere(scene: Scene) -> None:
+    assert play(MCPProxyStage(), scene).problems == ()
+
+
+class Site:
+    """A folder with settings, a log of what tools ran, and the server that the proxy guards."""
+
+    def __init__(self, folder: Path, *server: str) -> None:
+        self.folder = folder
+        self.log = folder / "ran"
+        self.server = server
+        (folder / "policy.yaml").write_text(POLICY, encoding="utf-8")
+        (folder / "demur.toml").write_text('policy = "policy.yaml"\n', encoding="utf-8")
+
+    @property
+    def ran(self) -> list[str]:
+        """Return the tools that ran."""
+        return self.log.read_text(encoding="utf-8").split() if self.log.exists() else []
+
+    @property
+    def codes(self) -> set[str]:
+        """Return the codes of all decisions in the store."""
+        store = open_configured_store(load_config(self.folder / "demur.toml"))
+        assert store is not None
+        with store:
+            return {code for record in store.find() for code in record.reason_codes}
+
+    def talk(
+        self, says: Callable[[Client], Coroutine[Any, Any, Any]], *options: str, mode: str = "auto"
+    ) -> Any:
+        """Return what comes of a talk of the real client with the proxy."""
+        command = ["-m", "demur", "mcp", "proxy", "--name", "real", *options, *self.server]
+        params = StdioServerParameters(
+            command=sys.executable, args=command, env=dict(os.environ), cwd=self.folder
+        )
+
+        async def talked() -> Any:
+            async with Client(params, mode=mode, read_timeout_seconds=30) as client:
+                return await says(client)
+
+        return asyncio.run(talked())
+
+
+@pytest.fixture
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    log = str(tmp_path / "ran")
+    kind, _, style = request.param.partition("-")
+    if not style:
+        yield Site(tmp_path, "--", sys.executable, str(SERVERS), kind, log)
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, SERVERS, kind, log, str(port), style])
+    try:
+        _wait_for(port)
+        yield Site(tmp_path, "--url", f"http://127.0.0.1:{port}/mcp")
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _wait_for(port: int) -> None:
+    until = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        else:
+            return
+
+
+def refusal_of(result: Any) -> Refusal | None:
+    return from_mcp(result.model_dump(mode="json", by_alias=True))
+
+
+@pytest.mark.parametrize(("site", "mode"), TALKS, indirect=["site"])
+def test_a_real_client_and_a_real_server_talk_past_the_guard(site: Site, mode: str) -> None:
+    async def says(client: Client) -> None:
+        listed = [tool.name for tool in (await client.list_tools()).tools]
+        assert {"say", "wipe"} <= set(listed)
+        # What it says to the model never reaches one.
+        assert "notes" not in listed
+        result: Any = await client.call_tool("say", {"text": "hello"})
+        assert result.content[0].text == "hello"
+        if "near" in listed:
+            # Over HTTP, newer servers want that argument in a header, too.
+            result = await client.call_tool("near", {"region": "Köln"})
+            assert result.content[0].text == "near Köln"
+        refused = refusal_of(await client.call_tool("wipe", {"disk": "a"}))
+        assert refused is not None
+        assert refused.code == "TOOL_NOT_ALLOWED"
+        withheld = refusal_of(await client.call_tool("say", {"text": "orders"}))
+        assert withheld is not None
+        assert withheld.code == "CONTEXT_INJECTION"
+        poisoned = refusal_of(await client.call_tool("notes", {}))
+        assert poisoned is not None
+        assert poisoned.code == "UNVERIFIED_TOOL"
+        for reading in (client.get_prompt("brief"), client.read_resource("file:///page")):
+            with pytest.raises(MCPError) as caught:
+                await reading
+            data = {"error": caught.value.error.model_dump(mode="json")}
+            denied = from_mcp_denial(data)
+            assert denied is not None
+            assert denied.code == "CONTEXT_INJECTION"
+
+    site.talk(says, "--deny", "wipe", mode=mode)
+
+    assert site.ran == ["say", "say"]
+    assert {"TOOL_NOT_ALLOWED", "CONTEXT_INJECTION", "UNVERIFIED_TOOL"} <= site.codes
+
+
+@pytest.mark.parametrize("site", ["stdio", "http-sse"], indirect=True)
+def test_pins_of_a_real_server_hold(site: Site) -> None:
+    pinned = subprocess.run(
+        [sys.executable, "-m", "demur", "mcp", "pin", "--name", "real", *site.server],
+        cwd=site.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert pinned.returncode == 3, pinned.stderr
+    assert "refused `notes`" in pinned.stdout
+
+    async def says(client: Client) -> list[str]:
+        listed = (await client.list_tools()).tools
+        result: Any = await client.call_tool("say", {"text": "hello"})
+        assert result.content[0].text == "hello"
+        return [tool.name for tool in listed]
+
+    assert "notes" not in site.talk(says, "--pins", "mcp_pins.json")
+    assert refusal_of(site.talk(_wipe_as_other, "--pins", "mcp_pins.json", "--name", "x"))
+
+
+async def _wipe_as_other(client: Client) -> Any:
+    return await client.call_tool("wipe", {"disk": "a"})
+
+
+def test_progress_passes(tmp_path: Path) -> None:
+    site = Site(tmp_path, "--", sys.executable, str(SERVERS), "stdio")
+    seen: list[float] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        del total, message
+        seen.append(progress)
+
+    async def says(client: Client) -> Any:
+        return await client.call_tool("steps", {}, progress_callback=heard)
+
+    assert site.talk(says).content[0].text == "done"
+    assert seen == [1, 2]

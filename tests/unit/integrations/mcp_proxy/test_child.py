@@ -1,0 +1,68 @@
+import asyncio
+import signal
+import sys
+
+import pytest
+
+from demur.errors import InputError
+from demur.integrations.mcp_proxy.child import Child
+
+PYTHON = sys.executable
+
+
+async def said(code: str, *lines: bytes, longest: int = 1000) -> tuple[list[bytes | None], int]:
+    child = await Child.start([PYTHON, "-c", code], longest=longest, grace_s=10)
+    for line in lines:
+        await child.send(line)
+    heard = [line async for line in child.lines()]
+    return heard, await child.close()
+
+
+def test_lines_go_in_and_come_out_and_the_status_is_the_childs() -> None:
+    code = "import sys; print(input()); print('x' * 2000); print('last', end=''); sys.exit(7)"
+
+    assert asyncio.run(said(code, b"hello")) == ([b"hello", None, b"last"], 7)
+
+
+def test_a_child_that_was_killed_has_the_status_of_a_shell() -> None:
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+
+    assert asyncio.run(said(code)) == ([], 128 + signal.SIGKILL)
+
+
+def test_what_is_sent_to_a_child_that_is_gone_is_lost() -> None:
+    async def late() -> int:
+        child = await Child.start([PYTHON, "-c", ""])
+        assert [line async for line in child.lines()] == []
+        for _ in range(3):
+            await child.send(b"x" * 100_000)
+            await asyncio.sleep(0.01)
+        child.signal(signal.SIGTERM)
+        return await child.close()
+
+    assert asyncio.run(late()) == 0
+
+
+def test_a_child_ends_when_its_input_does() -> None:
+    async def closed() -> int:
+        child = await Child.start([PYTHON, "-c", "import sys; sys.stdin.read(); sys.exit(3)"])
+        return await child.close()
+
+    assert asyncio.run(closed()) == 3
+
+
+@pytest.mark.parametrize("more", ["", "import signal; signal.signal(15, signal.SIG_IGN); "])
+def test_a_child_that_does_not_end_is_ended(more: str) -> None:
+    async def stubborn() -> int:
+        code = f"{more}import time; print('up', flush=True); time.sleep(60)"
+        child = await Child.start([PYTHON, "-c", code], grace_s=0.2)
+        assert await anext(child.lines()) == b"up"
+        return await child.close()
+
+    assert asyncio.run(stubborn()) == 0
+
+
+@pytest.mark.parametrize("command", ["/no/such/program", "a\0b"])
+def test_a_command_that_cannot_start_is_an_error(command: str) -> None:
+    with pytest.raises(InputError, match="cannot start the server"):
+        asyncio.run(Child.start([command]))

@@ -1,0 +1,117 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_talk import ORDERS, tool
+
+from demur.errors import DemurError
+from demur.integrations.mcp_proxy.definitions import DefinitionGuard, Offered, offered
+from demur.integrations.mcp_proxy.pinning import candidates, pins_with
+from demur.integrations.mcp_proxy.pins import Pins
+
+SMALL = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5)
+PARTS = ("title", "annotations", "outputSchema", "description", "icons", "inputSchema", "newer")
+
+
+def pinned(*tools: Any) -> DefinitionGuard:
+    return DefinitionGuard(pins_with(Pins(), "toy", candidates(tools, "toy")))
+
+
+def seen(guard: DefinitionGuard, entry: Any, **more: Any) -> list[tuple[str, Any]]:
+    event = offered(entry, "toy")
+    if more:
+        event = Offered(name=event.name, source="toy", tool=event.tool, rest=event.rest, **more)
+    return [(str(found.code), found.evidence["rule"]) for found in guard.check(event)]
+
+
+def test_a_tool_as_it_was_pinned_is_trusted_whatever_it_says() -> None:
+    entry = tool("echo", ORDERS, title="Echo", annotations={"readOnlyHint": True})
+
+    assert seen(pinned(entry), entry) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": "Returns the text, and more."},
+        {"inputSchema": {"type": "object"}},
+        {"title": "Another"},
+        {"annotations": {"readOnlyHint": False}},
+        {"outputSchema": {"type": "string"}},
+        {"newer": 1},
+    ],
+    ids=str,
+)
+def test_a_change_since_pinning_is_found(change: dict[str, Any]) -> None:
+    entry = tool(annotations={"readOnlyHint": True})
+
+    assert seen(pinned(entry), {**entry, **change}) == [("UNVERIFIED_TOOL", "TOOL_CHANGED")]
+
+
+@given(
+    st.sampled_from(PARTS).flatmap(lambda part: st.tuples(st.just(part), SMALL)),
+    st.dictionaries(st.sampled_from(PARTS[:3]), SMALL),
+)
+def test_no_part_changes_unnoticed(change: tuple[str, Any], base: dict[str, Any]) -> None:
+    """INVARIANT: no part of a definition that a model may see changes unnoticed."""
+    part, value = change
+    before = tool(**base)
+    after = {**before, part: value}
+    same = before.get(part, "none at all") == value or (part == "description" and not value)
+    try:
+        codes = [code for code, _ in seen(pinned(before), after)]
+    except DemurError:
+        # A definition that cannot be read is refused elsewhere.
+        codes = ["UNVERIFIED_TOOL"]
+
+    assert same or "UNVERIFIED_TOOL" in codes
+
+
+def test_what_is_only_for_machines_may_change() -> None:
+    entry = tool(_meta={"build": 1})
+
+    assert seen(pinned(entry), {**entry, "_meta": {"build": 2}}) == []
+
+
+def test_a_tool_that_was_never_pinned_is_found() -> None:
+    assert seen(pinned(tool()), tool("other")) == [("UNVERIFIED_TOOL", "TOOL_UNKNOWN")]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"description": ORDERS},
+        {"title": ORDERS},
+        {"outputSchema": {"description": ORDERS}},
+        {"_meta": {"x": ORDERS}},
+        {"annotations": {"title": ORDERS}},
+    ],
+    ids=str,
+)
+def test_orders_anywhere_in_a_definition_are_found(more: dict[str, Any]) -> None:
+    [(code, _), *_] = seen(DefinitionGuard(), {**tool(), **more})
+
+    assert code == "CONTEXT_INJECTION"
+
+
+def test_a_poisoned_tool_that_is_called_is_unverified() -> None:
+    [first, *_] = seen(DefinitionGuard(), tool("echo", ORDERS), called=True)
+
+    assert first == ("UNVERIFIED_TOOL", "TOOL_POISONED")
+
+
+def test_a_definition_that_cannot_be_read_is_unverified() -> None:
+    [found] = DefinitionGuard().check(Offered(name="echo", source="toy"))
+
+    assert (found.code, found.evidence["rule"]) == ("UNVERIFIED_TOOL", "TOOL_UNREADABLE")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["text", {}, {"name": 5}, {"name": "x", "description": 5}, {"name": "x", "inputSchema": []}],
+    ids=str,
+)
+def test_what_is_no_definition_is_an_error(entry: Any) -> None:
+    with pytest.raises(DemurError):
+        offered(entry, "toy")

@@ -1,0 +1,412 @@
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from gates import opened, rows
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_talk import ORDERS, Talk, call, note, reply, request, tool
+
+from demur.emit.mcp import from_mcp
+from demur.integrations.mcp_proxy.guard import Guard, Out
+from demur.integrations.mcp_proxy.judge import Rules
+from demur.integrations.mcp_proxy.listing import LISTS
+from demur.policy.loader import parse_policy
+
+DENIES = Rules(deny=["delete*"], loops=False)
+TEXT = {"content": [{"type": "text", "text": "hello"}]}
+ADVISORY = """
+schema_version: policy.v1
+policy_id: proxied
+policy_version: 1.0.0
+mode: advisory
+rules:
+  - {id: R_ALL, stage: ALLOW_PATHS, if: {action_type: {exists: true}}, then: {verdict: ALLOW}}
+"""
+
+
+def refused(answer: dict[str, Any]) -> str:
+    refusal = from_mcp(answer["result"])
+    assert refusal is not None
+    return refusal.code
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        request("ping"),
+        request("some/new-method", "x", a=[1, 2.5, {"b": None}]),
+        request("initialize", 0, protocolVersion="2099-01-01"),
+        request("elicitation/create", 4, message="Your name?"),
+        note("notifications/initialized"),
+        note("notifications/progress", progressToken="t", progress=0.5),
+        note("notifications/tools/list_changed"),
+        note("some/new-note", text=ORDERS),
+    ],
+    ids=lambda message: str(message["method"]),
+)
+def test_what_is_not_known_passes_both_ways_byte_for_byte(message: dict[str, Any]) -> None:
+    raw = json.dumps(message, indent=1).replace("\n", " ").encode()
+
+    assert asyncio.run(Talk().guard.from_client(raw)) == ((), (raw,))
+    assert asyncio.run(Talk().guard.from_server(raw)) == ((raw,), ())
+
+
+def test_a_call_that_may_be_made_passes_and_so_does_its_result() -> None:
+    talk = Talk()
+
+    assert talk.client(call("echo", text="x")).server == [call("echo", text="x")]
+    assert talk.server(reply(1, TEXT)).client == [reply(1, TEXT)]
+    assert talk.notes == []
+
+
+def test_a_refused_call_is_answered_and_never_reaches_the_server() -> None:
+    talk = Talk(DENIES)
+
+    heard = talk.client(call("delete_all", "a"))
+
+    assert heard.server == []
+    assert [refused(answer) for answer in heard.client] == ["TOOL_NOT_ALLOWED"]
+    assert heard.client[0]["id"] == "a"
+    assert talk.server(reply("a", TEXT)).client == []
+
+
+def test_a_call_without_an_id_is_dropped() -> None:
+    talk = Talk()
+
+    assert talk.client(note("tools/call", name="echo")) == ([], [])
+    assert len(talk.notes) == 1
+
+
+@pytest.mark.parametrize("method", ["Tools/Call", "tools/call ", "TOOLS/CALL"])
+def test_a_method_that_passes_for_a_call_is_an_error(method: str) -> None:
+    talk = Talk()
+
+    heard = talk.client(request(method, 1, name="delete_all"), note(method, name="delete_all"))
+
+    assert heard.server == []
+    assert heard.client[0]["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"name": 5},
+        {"name": "echo", "arguments": [1]},
+        {"name": "echo", "arguments": "{}"},
+        {"name": "echo", "Name": "delete_all"},
+        {"name": "echo", "Arguments": {}},
+    ],
+    ids=str,
+)
+def test_a_call_that_can_be_read_in_two_ways_is_an_error(params: dict[str, Any]) -> None:
+    heard = Talk().client(request("tools/call", 1, **params))
+
+    assert heard.server == []
+    assert heard.client[0]["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"content": [{"type": "text", "text": ORDERS}]},
+        {"structuredContent": {"note": ORDERS}},
+        {"content": [{"type": "resource", "resource": {"uri": "x:", "text": ORDERS}}]},
+        {"resultType": "input_required", "inputRequests": {"a": {"params": {"text": ORDERS}}}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("method", ["tools/call", "tasks/result", "prompts/get", "resources/read"])
+def test_results_that_give_orders_are_replaced(method: str, result: dict[str, Any]) -> None:
+    talk = Talk()
+    talk.client(request(method, 1, name="echo", arguments={}))
+
+    [answer] = talk.server(reply(1, result)).client
+
+    assert ORDERS not in json.dumps(answer)
+    assert "CONTEXT_INJECTION" in json.dumps(answer)
+    assert ("result" in answer) == (method == "tools/call")
+    assert answer["id"] == 1
+
+
+def test_errors_that_give_orders_are_replaced() -> None:
+    talk = Talk()
+    talk.client(call("echo"), request("ping", 2))
+    error = {"code": 1, "message": ORDERS}
+
+    [first, second] = talk.server(
+        {"jsonrpc": "2.0", "id": 1, "error": error}, {"jsonrpc": "2.0", "id": 2, "error": error}
+    ).client
+
+    assert refused(first) == "CONTEXT_INJECTION"
+    assert second["error"] == error
+
+
+def test_a_resource_is_named_by_its_address() -> None:
+    talk = Talk()
+    talk.client(request("resources/read", 1, uri="file:///a"))
+    talk.server(reply(1, {"contents": [{"text": ORDERS}]}))
+
+    assert "`file:///a`" in talk.notes[0]
+
+
+def test_the_server_cannot_have_the_clients_model_asked_anything() -> None:
+    talk = Talk()
+    asks = {"messages": [{"role": "user", "content": {"type": "text", "text": ORDERS}}]}
+
+    heard = talk.server(request("sampling/createMessage", "s", **asks))
+
+    assert heard.client == []
+    assert heard.server[0]["error"]["data"]["refusal"]["code"] == "CONTEXT_INJECTION"
+    assert talk.client(reply("s", {"role": "assistant"})).server == []
+
+
+def test_ordinary_questions_to_the_clients_model_pass_and_so_do_answers() -> None:
+    talk = Talk()
+    asks = {"messages": [{"role": "user", "content": {"type": "text", "text": "Sum it up."}}]}
+    message = request("sampling/createMessage", 1, **asks)
+
+    assert talk.server(message).client == [message]
+    assert talk.client(reply(1, {"role": "assistant"})).server == [reply(1, {"role": "assistant"})]
+
+
+def test_ids_of_both_sides_do_not_mix() -> None:
+    talk = Talk()
+    talk.client(request("ping", 1))
+
+    assert talk.server(request("roots/list", 1)).client == [request("roots/list", 1)]
+    assert talk.client(reply(1, {"roots": []})).server == [reply(1, {"roots": []})]
+    assert talk.server(reply(1, {})).client == [reply(1, {})]
+
+
+def test_an_id_in_use_is_answered_with_an_error_and_the_first_one_stands() -> None:
+    talk = Talk()
+
+    heard = talk.client(request("ping", 1), call("echo", 1))
+
+    assert heard.server == [request("ping", 1)]
+    assert heard.client[0]["error"]["code"] == -32600
+    assert talk.server(request("x", 5), request("y", 5)).server[0]["error"]["code"] == -32600
+    assert talk.server(reply(1, TEXT), reply(1, TEXT)).client == [reply(1, TEXT)]
+
+
+@pytest.mark.parametrize("raw", [b"nonsense", None, b'{"a":1,"a":2}'])
+def test_unreadable_lines_are_errors_for_the_client_and_lost_for_the_server(
+    raw: bytes | None,
+) -> None:
+    talk = Talk()
+
+    heard = talk.client(raw)
+
+    assert (heard.server, heard.client[0]["error"]["code"]) == ([], -32700)
+    assert heard.client[0]["id"] is None
+    assert talk.server(raw) == ([], [])
+    assert len(talk.notes) == 1
+
+
+@pytest.mark.parametrize("message", [{"jsonrpc": "2.0", "id": 3, "method": 5}, "text", 7])
+def test_what_is_no_message_is_an_error_for_the_client_and_lost_for_the_server(
+    message: Any,
+) -> None:
+    talk = Talk()
+
+    [answer] = talk.client(message).client
+
+    assert answer["error"]["code"] == -32600
+    assert answer["id"] == (3 if isinstance(message, dict) else None)
+    assert talk.server(message) == ([], [])
+
+
+def test_a_batch_passes_without_what_is_refused() -> None:
+    talk = Talk(DENIES)
+    batch = [call("echo", 1), call("delete_all", 2), note("x")]
+
+    heard = talk.client(batch)
+
+    assert heard.server == [[batch[0], batch[2]]]
+    assert [refused(one) for one in heard.client[0]] == ["TOOL_NOT_ALLOWED"]
+    bad = reply(9, TEXT)
+    assert talk.server([reply(1, TEXT), bad, "odd"]).client == [[reply(1, TEXT)]]
+
+
+def test_an_empty_batch_is_an_error_or_nothing() -> None:
+    assert Talk().client([]).client[0]["error"]["code"] == -32600
+    assert Talk().server([]) == ([], [])
+
+
+def test_what_waits_is_answered_when_the_server_is_gone_and_what_was_cancelled_is_not() -> None:
+    talk = Talk()
+    talk.client(request("ping", 1), request("ping", "b"), request("ping", 3))
+    talk.client(note("notifications/cancelled", requestId=3))
+    talk.server(
+        reply(1, {}), request("roots/list", 8), note("notifications/cancelled", requestId=8)
+    )
+
+    [line] = talk.guard.ended("it is gone")
+
+    answer = json.loads(line)
+    assert (answer["id"], answer["error"]["message"]) == ("b", "it is gone")
+    assert talk.guard.ended("it is gone") == ()
+
+
+def test_a_call_that_was_answered_while_it_was_judged_is_not_answered_again() -> None:
+    async def both(guard: Guard) -> tuple[tuple[bytes, ...], Out]:
+        judged = asyncio.create_task(guard.from_client(json.dumps(call("x")).encode()))
+        # The gate waits for its store, and gives way.
+        await asyncio.sleep(0)
+        return guard.ended("gone"), await judged
+
+    with opened() as gate:
+        ended, out = asyncio.run(both(Talk(gate=gate).guard))
+
+    assert len(ended) == 1
+    assert out == ((), ())
+
+
+def test_a_gate_that_only_watches_changes_nothing_and_records() -> None:
+    with opened(parse_policy(ADVISORY, "p.yaml")) as gate:
+        talk = Talk(DENIES, gate)
+        shown = talk.offer(tool(), tool("notes", ORDERS))
+        heard = talk.client(call("delete_all"), call("notes", 2))
+        answers = talk.server(reply(1, {"content": ORDERS})).client
+        codes = {code for record in rows(gate) for code in record.reason_codes}
+
+    assert [one["name"] for one in shown] == ["echo", "notes"]
+    assert heard.server == [call("delete_all"), call("notes", 2)]
+    assert answers == [reply(1, {"content": ORDERS})]
+    assert {"TOOL_NOT_ALLOWED", "CONTEXT_INJECTION"} <= codes
+
+
+IDS = st.integers(1, 4) | st.sampled_from(["1", "a"])
+NAMES = st.sampled_from(["echo", "delete_all", "deletE_x", "delete"])
+FROM_CLIENT = st.one_of(
+    st.builds(call, NAMES, IDS, text=st.text(max_size=3)),
+    st.builds(request, st.sampled_from(["ping", "tools/list", "prompts/get"]), IDS),
+    st.builds(note, st.just("notifications/cancelled"), requestId=IDS),
+    st.builds(reply, IDS, st.just({})),
+    st.sampled_from(["text", 5, {"jsonrpc": "2.0", "id": 1}]),
+)
+FROM_SERVER = st.one_of(
+    st.builds(reply, IDS, st.sampled_from([TEXT, {"tools": [tool()]}, {"content": ORDERS}])),
+    st.builds(request, st.sampled_from(["roots/list", "sampling/createMessage"]), IDS),
+    st.just("nonsense"),
+)
+
+
+def batched(messages: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return messages | st.lists(messages, min_size=1, max_size=3)
+
+
+STEPS = st.lists(
+    st.tuples(st.just("client"), batched(FROM_CLIENT))
+    | st.tuples(st.just("server"), batched(FROM_SERVER)),
+    max_size=8,
+)
+
+
+def flat(lines: list[Any]) -> list[Any]:
+    return [one for line in lines for one in (line if isinstance(line, list) else [line])]
+
+
+@given(STEPS)
+def test_whatever_is_said_refused_calls_stay_here_and_each_request_has_one_answer(
+    steps: list[tuple[str, Any]],
+) -> None:
+    """INVARIANT: a tool call that is refused never reaches the server."""
+    talk = Talk(DENIES)
+    to_client: list[Any] = []
+    to_server: list[Any] = []
+    for side, message in steps:
+        heard = talk.client(message) if side == "client" else talk.server(message)
+        to_client += flat(heard.client)
+        to_server += flat(heard.server)
+    to_client += [json.loads(line) for line in talk.guard.ended("gone")]
+
+    calls = [one for one in to_server if one.get("method") == "tools/call"]
+    assert all(one["params"]["name"] == "echo" for one in calls)
+    asked = flat([message for side, message in steps if side == "client"])
+    wanted = [
+        one["id"] for one in asked if isinstance(one, dict) and "method" in one and "id" in one
+    ]
+    cancelled = {
+        _key(one["params"]["requestId"])
+        for one in asked
+        if isinstance(one, dict) and one.get("method") == "notifications/cancelled"
+    }
+    answered = [one["id"] for one in to_client if "method" not in one and one["id"] is not None]
+    # `{"id": 1}` alone is no request, and still has the id that it is told about.
+    odd = sum(one == {"jsonrpc": "2.0", "id": 1} for one in asked)
+    for identity in {_key(one) for one in wanted}:
+        due = sum(_key(one) == identity for one in wanted) + (odd if identity == _key(1) else 0)
+        got = sum(_key(one) == identity for one in answered)
+        assert got == due or (identity in cancelled and got <= due)
+
+
+def _key(identity: Any) -> tuple[str, Any]:
+    return type(identity).__name__, identity
+
+
+@given(st.binary(max_size=30) | st.sampled_from([b"[]", b"{}", b'{"id":1}', b"[1,2]", b"null"]))
+def test_no_unreadable_line_passes_from_the_server(raw: bytes) -> None:
+    """INVARIANT: nothing that cannot be read passes from the server to the client."""
+    assert asyncio.run(Talk().guard.from_server(raw)) == ((), ())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+
+
+@given(JSON, st.sampled_from(["x/y", "completion/complete", "notifications/z"]))
+def test_untouched_messages_are_the_same_values_afterwards(value: Any, method: str) -> None:
+    message = {"jsonrpc": "2.0", "method": method, "params": {"value": value}}
+    talk = Talk()
+
+    assert talk.client(message).server == [message]
+    assert talk.server(message).client == [message]
+    assert talk.client({**message, "id": "q"}).server == [{**message, "id": "q"}]
+    assert talk.server(reply("q", value)).client == [reply("q", value)]
+
+
+GUARDED = (
+    *LISTS,
+    *("initialize", "server/discover", "tools/call", "tasks/result", "prompts/get"),
+    *("resources/read", "tasks/get"),
+)
+WORDS = st.sampled_from(
+    ["tools", "prompts", "name", "inputSchema", "description", "content", "type", "text", "blob"]
+)
+SHAPES = st.recursive(
+    st.none()
+    | st.integers()
+    | st.sampled_from(["text", "\ud800", ORDERS, "\x00"])
+    | st.floats(-1, 1),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.sampled_from(GUARDED), SHAPES, st.dictionaries(WORDS, SHAPES, max_size=3))
+def test_whatever_a_result_holds_it_is_answered_once(
+    method: str, result: Any, params: dict[str, Any]
+) -> None:
+    talk = Talk()
+    heard = talk.client(request(method, "q", **params))
+    answers = heard.client or talk.server(reply("q", result)).client
+
+    [answer] = answers
+    assert answer["id"] == "q"
+    assert talk.guard.ended("gone") == ()
+
+
+@given(st.sampled_from(["sampling/createMessage", "roots/list"]), SHAPES)
+def test_whatever_a_server_asks_goes_one_way_only(method: str, params: Any) -> None:
+    asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    heard = Talk().server(asked)
+
+    readable = isinstance(params, dict | list | None)
+    assert len(heard.client) + len(heard.server) == readable

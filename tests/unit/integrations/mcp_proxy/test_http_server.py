@@ -1,0 +1,278 @@
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import Any
+
+import httpx
+import pytest
+from mcp_talk import call, note, reply, request
+
+from demur.errors import MissingExtraError
+from demur.integrations.mcp_proxy.http_server import HttpServer
+
+JSON = {"content-type": "application/json"}
+SSE = {"content-type": "text/event-stream; charset=utf-8"}
+META = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
+Site = Callable[[httpx.Request], Any]
+
+
+def event(message: Any) -> bytes:
+    return b"event: message\ndata: " + json.dumps(message).encode() + b"\n\n"
+
+
+async def talked(site: Site, *messages: Any, **more: Any) -> list[Any]:
+    """Return all that a server says until its answers are there and it is closed."""
+
+    async def handle(sent: httpx.Request) -> httpx.Response:
+        answer = site(sent)
+        response: httpx.Response = await answer if isinstance(answer, Awaitable) else answer
+        return response
+
+    server = HttpServer("http://mcp.test/mcp", transport=httpx.MockTransport(handle), **more)
+    for message in messages:
+        await server.send(json.dumps(message).encode())
+        # What a request leads to comes before what is said next.
+        await asyncio.sleep(0.01)
+    assert await server.close() == 0
+    return [None if line is None else json.loads(line) async for line in server.lines()]
+
+
+def said(site: Site, *messages: Any, **more: Any) -> list[Any]:
+    return asyncio.run(talked(site, *messages, **more))
+
+
+def answering(*responses: Any) -> tuple[Site, list[httpx.Request]]:
+    """Return a site that answers in turn, and what it was asked."""
+    left = list(responses)
+    seen: list[httpx.Request] = []
+
+    def site(sent: httpx.Request) -> Any:
+        seen.append(sent)
+        return left.pop(0) if left else httpx.Response(405)
+
+    return site, seen
+
+
+def test_an_answer_may_be_json_over_many_lines() -> None:
+    pretty = json.dumps(reply(1, {"a": "b"}), indent=2)
+    site, _ = answering(httpx.Response(200, headers=JSON, text=pretty))
+
+    assert said(site, request("ping")) == [reply(1, {"a": "b"})]
+
+
+def test_an_answer_may_come_as_events_after_other_messages() -> None:
+    progress = note("notifications/progress", progress=1)
+    stream = event(progress) + event(reply(1, {})) + event(note("too/late"))
+    site, _ = answering(httpx.Response(200, headers=SSE, content=stream))
+
+    assert said(site, request("ping")) == [progress, reply(1, {})]
+
+
+def test_session_and_version_go_with_all_that_follows() -> None:
+    greeting = reply(1, {"protocolVersion": "2025-06-18"})
+    hello = httpx.Response(200, headers={**JSON, "mcp-session-id": "s1"}, json=greeting)
+    unasked = note("notifications/tools/list_changed")
+    site, seen = answering(
+        hello,
+        httpx.Response(202),
+        httpx.Response(200, headers=SSE, content=event(unasked)),
+        httpx.Response(200, headers=JSON, json=reply(2, {})),
+    )
+
+    heard = said(
+        site,
+        request("initialize"),
+        note("notifications/initialized"),
+        request("ping", 2),
+        headers={"authorization": "Bearer x"},
+    )
+
+    assert heard == [greeting, unasked, reply(2, {})]
+    assert [sent.method for sent in seen] == ["POST", "POST", "GET", "POST", "DELETE"]
+    first, *others = [sent.headers for sent in seen]
+    assert "mcp-session-id" not in first
+    assert "mcp-protocol-version" not in first
+    assert {one["mcp-session-id"] for one in others} == {"s1"}
+    assert {one["mcp-protocol-version"] for one in others} == {"2025-06-18"}
+    assert {sent.headers["authorization"] for sent in seen} == {"Bearer x"}
+
+
+def test_a_new_greeting_begins_a_new_session() -> None:
+    hello = httpx.Response(200, headers={"mcp-session-id": "s1"}, json=reply(1, {}))
+    site, seen = answering(hello, httpx.Response(404))
+
+    said(site, request("initialize"), request("initialize", 2))
+
+    assert "mcp-session-id" not in seen[1].headers
+
+
+def test_a_server_that_talks_without_end_has_to_wait() -> None:
+    stream = event(note("x")) * 200 + event(reply(1, {}))
+    site, _ = answering(httpx.Response(200, headers=SSE, content=stream))
+
+    assert len(said(site, request("ping"), grace_s=0.05)) == 64
+
+
+@pytest.mark.parametrize(
+    ("name", "header"), [("echo", "echo"), ("größe", "=?base64?Z3LDtsOfZQ==?="), (5, None)]
+)
+def test_a_newer_message_says_in_headers_what_it_is(name: Any, header: str | None) -> None:
+    site, seen = answering(httpx.Response(200, headers=JSON, json=reply(1, {})))
+
+    said(site, request("tools/call", 1, name=name, **META))
+
+    assert seen[0].headers["mcp-protocol-version"] == "2026-07-28"
+    assert seen[0].headers["mcp-method"] == "tools/call"
+    assert seen[0].headers.get("mcp-name") == header
+
+
+@pytest.mark.parametrize(
+    ("response", "problem"),
+    [
+        (httpx.Response(500, text="oops"), "HTTP status 500"),
+        (httpx.Response(307, headers={"location": "http://evil.test/"}), "HTTP status 307"),
+        (httpx.Response(202), "gave no answer"),
+        (httpx.Response(200, headers=SSE, content=b": bye\n\n"), "without an answer"),
+        (httpx.Response(200, headers=JSON, content=b""), "without an answer"),
+    ],
+)
+def test_every_request_is_answered_whatever_the_server_does(
+    response: httpx.Response, problem: str
+) -> None:
+    site, seen = answering(response)
+
+    [answer] = said(site, call("echo", "x"))
+
+    assert answer["id"] == "x"
+    assert problem in answer["error"]["message"]
+    assert {sent.url.host for sent in seen} == {"mcp.test"}
+
+
+def test_arguments_that_a_tool_declares_go_in_headers_too() -> None:
+    schema = {"properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    tools = {"tools": [{"name": "near", "inputSchema": schema}]}
+    site, seen = answering(
+        httpx.Response(200, headers=JSON, json=reply(1, tools)),
+        httpx.Response(200, headers=JSON, json=reply(2, {})),
+    )
+    asks = request("tools/call", 2, name="near", arguments={"region": "north"}, **META)
+
+    said(site, request("tools/list", 1, **META), asks)
+
+    assert seen[1].headers["mcp-param-region"] == "north"
+
+
+def test_an_unreadable_body_is_handed_on_and_the_request_still_answered() -> None:
+    site, _ = answering(httpx.Response(200, headers=JSON, content=b'{"a": 1}'))
+
+    [odd, answer] = said(site, request("ping"))
+
+    assert odd == {"a": 1}
+    assert answer["id"] == 1
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    monkeypatch.delitem(sys.modules, HttpServer.__module__)
+
+    with pytest.raises(MissingExtraError) as caught:
+        import_module(HttpServer.__module__)
+    assert caught.value.help == "pip install 'demur[mcp-proxy]'"
+
+
+def test_a_version_that_is_none_is_not_spread() -> None:
+    site, seen = answering(
+        httpx.Response(200, headers=JSON, json=reply(1, {"protocolVersion": "a\nb"})),
+        httpx.Response(200, headers=JSON, json=reply(2, {})),
+    )
+
+    said(site, request("initialize"), request("ping", 2))
+
+    assert "mcp-protocol-version" not in seen[1].headers
+
+
+def test_an_error_in_the_body_of_a_failure_is_the_answer() -> None:
+    error = {"code": -32602, "message": "no such tool"}
+    body = {"jsonrpc": "2.0", "id": None, "error": error}
+    site, _ = answering(httpx.Response(400, headers=JSON, json=body))
+
+    assert said(site, request("ping", 4)) == [{"jsonrpc": "2.0", "id": 4, "error": error}]
+
+
+def test_a_server_out_of_reach_is_an_answer() -> None:
+    def site(_: httpx.Request) -> Any:
+        raise httpx.ConnectError("refused")
+
+    [answer] = said(site, request("ping"))
+
+    assert "cannot be reached: ConnectError" in answer["error"]["message"]
+
+
+def test_what_is_too_long_is_told_of_and_the_request_still_answered() -> None:
+    long = json.dumps(reply(1, "x" * 500))
+    for response in (
+        httpx.Response(200, headers=JSON, text=long),
+        httpx.Response(200, headers=SSE, text=f"data: {long}\n\n"),
+    ):
+        site, _ = answering(response)
+        first, answer = said(site, request("ping"), longest=100)
+        assert first is None
+        assert answer["id"] == 1
+
+
+def test_a_batch_is_one_post_and_each_request_in_it_is_answered() -> None:
+    site, seen = answering(httpx.Response(200, headers=JSON, json=[reply(1, {})]))
+
+    first, second = said(site, [request("ping", 1), request("ping", 2), note("x")])
+
+    assert first == [reply(1, {})]
+    assert second["id"] == 2
+    assert len(seen) == 1
+
+
+def test_notifications_need_no_answer() -> None:
+    site, _ = answering(httpx.Response(202), httpx.Response(500))
+
+    assert said(site, note("x"), note("y")) == []
+
+
+async def _hang(_: httpx.Request) -> httpx.Response:
+    await asyncio.sleep(60)
+    return httpx.Response(200)
+
+
+def test_a_newer_request_is_cancelled_by_hanging_up() -> None:
+    seen: list[Any] = []
+
+    def site(sent: httpx.Request) -> Any:
+        seen.append(json.loads(sent.content)["method"])
+        return _hang(sent) if seen[-1] == "ping" else httpx.Response(202)
+
+    cancel = note("notifications/cancelled", requestId=1)
+    assert said(site, request("ping", 1, **META), cancel, cancel) == []
+    assert seen == ["ping", "notifications/cancelled"]
+
+
+def test_what_is_under_way_at_the_end_is_waited_for_and_then_given_up() -> None:
+    assert said(_hang, request("ping"), grace_s=0.05) == []
+
+
+def test_a_stream_for_what_is_unasked_is_opened_again_and_then_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("demur.integrations.mcp_proxy.http_server._PAUSE_S", 0)
+    gets: list[str] = []
+
+    def site(sent: httpx.Request) -> Any:
+        gets.append(sent.method)
+        if sent.method != "GET":
+            return httpx.Response(202)
+        if len(gets) % 2:
+            raise httpx.ReadError("torn")
+        return httpx.Response(200, headers=SSE)
+
+    said(site, note("notifications/initialized"), note("x"), note("y"))
+
+    assert gets.count("GET") == 5

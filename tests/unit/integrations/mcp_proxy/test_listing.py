@@ -1,0 +1,144 @@
+from itertools import count
+
+import pytest
+from mcp_talk import ORDERS, Talk, call, reply, request, tool
+
+from demur.integrations.mcp_proxy.judge import Rules
+from demur.integrations.mcp_proxy.pinning import candidates, pins_with
+from demur.integrations.mcp_proxy.pins import Pins
+
+NUMBERS = count(1000)
+PINNED = Rules(pins_with(Pins(), "toy", candidates([tool(), tool("notes")], "toy")))
+
+
+def code(talk: Talk, name: str) -> str | None:
+    """Return why a call is refused, or None if it reaches the server."""
+    heard = talk.client(call(name, next(NUMBERS)))
+    if heard.server:
+        return None
+    refusal: str = heard.client[0]["result"]["structuredContent"]["refusal"]["code"]
+    return refusal
+
+
+def test_tools_as_they_were_pinned_are_shown_and_may_be_called() -> None:
+    talk = Talk(PINNED)
+
+    assert talk.offer(tool(), tool("notes")) == [tool(), tool("notes")]
+    assert code(talk, "echo") is None
+    assert talk.notes == []
+
+
+def test_a_changed_tool_is_hidden_and_refused() -> None:
+    talk = Talk(PINNED)
+
+    assert talk.offer(tool("echo", "More than before."), tool("notes")) == [tool("notes")]
+    assert code(talk, "echo") == "UNVERIFIED_TOOL"
+    assert any("hid the tool `echo`" in note for note in talk.notes)
+
+
+def test_a_tool_that_was_never_pinned_is_hidden_and_refused() -> None:
+    talk = Talk(PINNED)
+
+    assert talk.offer(tool(), tool("other")) == [tool()]
+    assert code(talk, "other") == "UNVERIFIED_TOOL"
+
+
+def test_a_poisoned_tool_is_hidden_and_refused_without_pins_too() -> None:
+    talk = Talk()
+
+    assert talk.offer(tool(), tool("notes", ORDERS)) == [tool()]
+    assert code(talk, "notes") == "UNVERIFIED_TOOL"
+    assert code(talk, "echo") is None
+
+
+def test_of_two_tools_with_one_name_none_is_trusted_if_one_is_bad() -> None:
+    talk = Talk(PINNED)
+
+    assert talk.offer(tool("echo", "Other."), tool(), tool("notes")) == [tool("notes")]
+    assert code(talk, "echo") == "UNVERIFIED_TOOL"
+    assert talk.offer(tool(), tool("echo", "Other.")) == []
+    assert code(talk, "echo") == "UNVERIFIED_TOOL"
+    assert talk.offer(tool()) == [tool()]
+    assert code(talk, "echo") is None
+
+
+@pytest.mark.parametrize("bad_first", [True, False])
+def test_a_second_page_does_not_make_a_tool_good(bad_first: bool) -> None:
+    talk = Talk(PINNED)
+    pages = [tool("echo", "Other."), tool()]
+    for place, entry in enumerate(pages if bad_first else reversed(pages)):
+        talk.client(request("tools/list", place, **({"cursor": "more"} if place else {})))
+        talk.server(reply(place, {"tools": [entry]}))
+
+    assert code(talk, "echo") == "UNVERIFIED_TOOL"
+
+
+def test_a_tool_that_comes_back_as_it_was_is_trusted_again() -> None:
+    talk = Talk(PINNED)
+    talk.offer(tool("echo", "Other."))
+
+    assert talk.offer(tool()) == [tool()]
+    assert code(talk, "echo") is None
+
+
+def test_a_definition_that_cannot_be_read_is_hidden_and_refused() -> None:
+    talk = Talk()
+
+    assert talk.offer({"name": "odd", "inputSchema": 5}, "text", {"name": "x" * 300}, 7) == [
+        {"name": "x" * 300}
+    ]
+    assert code(talk, "odd") == "UNVERIFIED_TOOL"
+
+
+def test_the_same_list_again_is_judged_once() -> None:
+    talk = Talk()
+    for _ in range(3):
+        talk.offer(tool("notes", ORDERS))
+
+    assert len(talk.notes) == 1
+
+
+def test_a_list_without_end_is_left_out() -> None:
+    talk = Talk()
+
+    assert talk.offer(*({"name": f"t{n}"} for n in range(10_001))) == []
+
+
+@pytest.mark.parametrize("result", [None, [], {"tools": 5}, {}])
+def test_a_list_that_is_none_passes_as_it_came(result: object) -> None:
+    talk = Talk()
+    talk.client(request("tools/list"))
+
+    assert talk.server(reply(1, result)).client == [reply(1, result)]
+
+
+@pytest.mark.parametrize(
+    ("method", "member"),
+    [("prompts/list", "prompts"), ("resources/list", "resources")],
+)
+def test_other_entries_that_give_orders_are_hidden(method: str, member: str) -> None:
+    talk = Talk()
+    talk.client(request(method))
+    good, bad = {"name": "a", "description": "Fine."}, {"name": "b", "description": ORDERS}
+
+    heard = talk.server(reply(1, {member: [good, bad, ORDERS], "nextCursor": "x"}))
+
+    assert heard.client == [reply(1, {member: [good], "nextCursor": "x"})]
+    assert len(talk.notes) == 2
+
+
+@pytest.mark.parametrize("method", ["initialize", "server/discover"])
+def test_instructions_that_are_orders_are_left_out(method: str) -> None:
+    talk = Talk()
+    greeting = {"protocolVersion": "2025-11-25", "instructions": "Ask for a city."}
+    talk.client(request(method, 1), request(method, 2), request(method, 3))
+
+    heard = talk.server(
+        reply(1, greeting), reply(2, {**greeting, "instructions": ORDERS}), reply(3, None)
+    )
+
+    assert heard.client == [
+        reply(1, greeting),
+        reply(2, {"protocolVersion": "2025-11-25"}),
+        reply(3, None),
+    ]

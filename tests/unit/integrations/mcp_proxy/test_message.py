@@ -1,0 +1,119 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.integrations.mcp_proxy.message import (
+    Kind,
+    UnreadableError,
+    encode,
+    key_of,
+    message_of,
+    read,
+)
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    # Lone surrogates too: a message may hold them, escaped.
+    | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_what_is_written_is_read_back(value: Any) -> None:
+    assert read(encode(value)) == value
+
+
+@given(VALUES)
+def test_what_is_written_is_one_line(value: Any) -> None:
+    assert len(encode({"a": value}).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"nonsense",
+        b"\xff{}",
+        b"\xff\xfe{\x00}\x00",
+        b'{"a": 1, "a": 2}',
+        b'[{"b": {"a": 1, "a": 1}}]',
+        b'{"a": NaN}',
+        b'{"a": 1e999}',
+        b"[" * 100_000,
+        b"[" * 201 + b"1" + b"]" * 201,
+        b'{"a":' * 300 + b"1" + b"}" * 300,
+        b"9" * 5000,
+        b"",
+    ],
+    ids=lambda raw: raw[:12].decode("latin-1"),
+)
+def test_what_can_be_read_in_two_ways_or_none_is_unreadable(raw: bytes) -> None:
+    with pytest.raises(UnreadableError):
+        read(raw)
+
+
+def test_many_parts_are_not_deep() -> None:
+    wide = b"[" + b",".join([b'{"a":[1]}'] * 1000) + b"]"
+
+    assert len(read(wide)) == 1000
+    assert read(b"[" * 199 + b"1" + b"]" * 199)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({"id": 1, "method": "ping"}, Kind.REQUEST),
+        ({"id": "a", "method": "ping", "params": None}, Kind.REQUEST),
+        ({"method": "x", "params": [1]}, Kind.NOTIFICATION),
+        ({"id": 1, "result": None}, Kind.RESPONSE),
+        ({"id": None, "error": {"code": 1, "message": "m"}}, Kind.RESPONSE),
+        ({"id": 1, "method": "x", "unknown": 1}, Kind.REQUEST),
+    ],
+)
+def test_messages_are_told_apart(value: dict[str, Any], kind: Kind) -> None:
+    assert message_of({"jsonrpc": "2.0", **value}).kind is kind
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"id": 1},
+        {"id": 1, "result": 1, "error": {}},
+        {"id": 1, "method": "x", "result": 1},
+        {"id": 1, "method": "x", "error": {}},
+        {"id": 1, "method": 5},
+        {"id": None, "method": "x"},
+        {"id": True, "method": "x"},
+        {"id": 1.5, "method": "x"},
+        {"id": [1], "result": 1},
+        {"id": 1, "error": "text"},
+        {"id": 1, "method": "x", "params": "text"},
+        {"id": 1, "method": "ping", "Method": "tools/call"},
+        {"id": 1, "method": "ping", "param\u017f": {}},
+        {"result": 1},
+    ],
+    ids=json.dumps,
+)
+def test_what_is_no_message_is_unreadable(value: dict[str, Any]) -> None:
+    with pytest.raises(UnreadableError):
+        message_of({"jsonrpc": "2.0", **value})
+
+
+@pytest.mark.parametrize("value", [None, 5, "text", {"id": 1, "method": "x"}, {"jsonrpc": "1.0"}])
+def test_another_protocol_is_unreadable(value: Any) -> None:
+    with pytest.raises(UnreadableError):
+        message_of(value)
+
+
+def test_ids_of_two_kinds_are_two_ids() -> None:
+    assert key_of(1) == key_of(1.0)
+    assert key_of(1) != key_of("1")
+    assert key_of(True) is None
