@@ -1,0 +1,123 @@
+"""`demur mcp proxy`: guard an MCP server without changing it."""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.cli.mcp_server import add_server, chosen_name, open_server
+from demur.cli.workspace import add_config, read_settings, workspace_gate
+from demur.errors import one_line
+from demur.gate.config import find_config
+from demur.gate.gate import Gate
+from demur.integrations.mcp_proxy.child import Child
+from demur.integrations.mcp_proxy.client import Client
+from demur.integrations.mcp_proxy.guard import Guard
+from demur.integrations.mcp_proxy.judge import Judge, Rules, judge_of
+from demur.integrations.mcp_proxy.pins import read_pins
+from demur.integrations.mcp_proxy.relay import relay
+
+if TYPE_CHECKING:
+    from demur.integrations.mcp_proxy.upstream import Upstream
+
+__all__ = ["configure", "run"]
+
+_EPILOG = (
+    "exit: the status of the server (128 and the signal, if one ended it); 0 for one over HTTP;"
+    " 1 it cannot start; 2 usage"
+)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EPILOG
+    add_config(parser)
+    parser.add_argument(
+        "--pins",
+        type=Path,
+        metavar="FILE",
+        help="hold tools to what `demur mcp pin` wrote; others are hidden and refused",
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        metavar="PATTERN",
+        help="permit only tools of such a name, as `read_*`; may be given often",
+    )
+    parser.add_argument(
+        "--deny",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="forbid tools of such a name; it beats --allow; may be given often",
+    )
+    parser.add_argument(
+        "--hard-as-error",
+        action="store_true",
+        help="answer what nothing could lift with a JSON-RPC error, not a tool result",
+    )
+    parser.add_argument(
+        "--no-loops", action="store_true", help="do not look for calls that go in circles"
+    )
+    add_server(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Stand between the client on standard input and the server, until one of them ends."""
+    name = chosen_name(args)
+    pins = None if args.pins is None else read_pins(args.pins)
+    if pins is None:
+        _note(f"no pins: the tools of `{name}` are taken as they come (see `demur mcp pin`)")
+    elif not pins.of(name):
+        _note(f"nothing is pinned for `{name}`, so all of its tools are refused")
+    rules = Rules(pins, args.allow, args.deny, loops=not args.no_loops)
+    with _gate(args.config or find_config()) as gate:
+        judge = judge_of(gate, name, rules)
+        guard = Guard(judge, note=_note, hard_as_error=args.hard_as_error)
+        return asyncio.run(_serve(args, guard, judge))
+
+
+async def _serve(args: argparse.Namespace, guard: Guard, judge: Judge) -> int:
+    stopped = asyncio.Event()
+    caught: list[int] = []
+    servers: list[Upstream] = []
+
+    def stop(number: int) -> None:
+        caught.append(number)
+        for server in servers:
+            if isinstance(server, Child):
+                server.signal(number)
+        stopped.set()
+
+    # Before there is a server that could be left behind.
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        # Where a system has no such handlers, it ends the process as it always did.
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, stop, number)
+    servers.append(await open_server(args))
+    # While client and server greet each other.
+    warming = asyncio.create_task(asyncio.to_thread(judge.warm))
+    client = Client(sys.stdin.fileno(), sys.stdout.fileno())
+    status = await relay(guard, client, servers[0], stopped)
+    await warming
+    return 128 + caught[0] if caught else status
+
+
+@contextlib.contextmanager
+def _gate(path: Path | None) -> Iterator[Gate | None]:
+    if path is None:
+        _note("no demur.toml: guards alone judge, and nothing is stored (see `demur init`)")
+        yield None
+        return
+    with workspace_gate(read_settings(path)) as gate:
+        yield gate
+
+
+def _note(text: str) -> None:
+    print(f"demur: {one_line(text)}", file=sys.stderr, flush=True)

@@ -1,0 +1,85 @@
+"""The MCP server that a command speaks to: which one, by what name, and how it is reached."""
+
+import argparse
+import os
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from string import Template
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from demur.errors import InputError
+from demur.integrations.mcp_proxy.child import Child
+from demur.integrations.mcp_proxy.naming import server_name
+from demur.integrations.mcp_proxy.upstream import Upstream
+
+__all__ = ["add_server", "chosen_name", "open_server"]
+
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a server."""
+    parser.add_argument(
+        "--name",
+        metavar="SERVER",
+        help="what pins and records call it; else the name of its program, or its host",
+    )
+    parser.add_argument("--url", metavar="URL", help="a server over streamable HTTP, not a command")
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="'NAME: VALUE'",
+        help="sent to the server at --url; ${VARIABLE} is taken from the environment",
+    )
+    parser.add_argument(
+        "command", nargs="*", metavar="-- CMD ARGS", help="the command that starts the server"
+    )
+
+
+def chosen_name(args: argparse.Namespace) -> str:
+    """Return the server's name.
+
+    Raises:
+        InputError: There is no server, or there are two, or the name cannot be used.
+    """
+    if bool(args.command) == bool(args.url):
+        raise InputError(
+            "name one server: a command after `--`, or --url",
+            help="demur mcp proxy -- python server.py",
+        )
+    name: str = args.name or server_name(args.command, args.url)
+    if len(name) > 100 or not name.isprintable():
+        raise InputError("the name of a server is at most 100 printable characters", where="--name")
+    return name
+
+
+async def open_server(args: argparse.Namespace) -> Upstream:
+    """Return the server, to be closed.
+
+    Raises:
+        InputError: It cannot be started, or its address or a header cannot be used.
+        MissingExtraError: HTTP needs a package that is not installed.
+    """
+    if args.command:
+        return await Child.start(args.command)
+    parts = urlsplit(args.url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InputError(f"`{args.url}` is no address of HTTP", where="--url")
+    module: Any = import_module("demur.integrations.mcp_proxy.http_server")
+    headers = dict(_header(text, os.environ) for text in args.header)
+    return cast("Upstream", module.HttpServer(args.url, headers=headers))
+
+
+def _header(text: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    try:
+        filled = Template(value.strip()).substitute(environment)
+    except (KeyError, ValueError) as error:
+        problem = "a variable in the header is not set, or `$` does not name one"
+        raise InputError(problem, where=f"--header {name}"[:60], help="`$$` is a `$`") from error
+    if not colon or not _NAME.fullmatch(name) or not filled.isprintable():
+        raise InputError("a header is `NAME: VALUE`", where="--header")
+    return name, filled

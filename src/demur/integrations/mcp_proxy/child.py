@@ -1,0 +1,93 @@
+"""A server that runs as a child process and speaks over its standard input and output."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Self
+
+from demur.errors import InputError
+from demur.integrations.mcp_proxy.lines import LONGEST, Lines
+
+__all__ = ["GRACE_S", "Child"]
+
+# How long a server may take to end by itself, and then to end when it is told to.
+GRACE_S = 2.0
+_PIECE = 65_536
+
+
+class Child:
+    """The server as a process. Its standard error is ours."""
+
+    def __init__(self, process: asyncio.subprocess.Process, longest: int, grace_s: float) -> None:
+        self._process = process
+        self._longest = longest
+        self._grace_s = grace_s
+
+    @classmethod
+    async def start(
+        cls, command: Sequence[str], *, longest: int = LONGEST, grace_s: float = GRACE_S
+    ) -> Self:
+        """Return the server that a command starts.
+
+        Raises:
+            InputError: It cannot be started.
+        """
+        pipe = asyncio.subprocess.PIPE
+        try:
+            process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+        # A word that holds a NUL is a ValueError, not an OSError.
+        except (OSError, ValueError) as error:
+            reason = str(getattr(error, "strerror", None) or error).lower()
+            raise InputError(f"cannot start the server: {reason}", where=command[0]) from error
+        return cls(process, longest, grace_s)
+
+    async def send(self, line: bytes) -> None:
+        """Hand over a message; one for a server that is gone is lost."""
+        assert self._process.stdin is not None
+        # That it is gone is seen where it is read from.
+        with contextlib.suppress(ConnectionError, RuntimeError):
+            self._process.stdin.write(line + b"\n")
+            await self._process.stdin.drain()
+
+    async def lines(self) -> AsyncIterator[bytes | None]:
+        """Yield what it says until it closes its output."""
+        assert self._process.stdout is not None
+        lines = Lines(self._longest)
+        while piece := await self._process.stdout.read(_PIECE):
+            for line in lines.feed(piece):
+                yield line
+        for line in lines.end():
+            yield line
+
+    async def close(self) -> int:
+        """Close its input, tell it to end if it does not, and return how it ended."""
+        assert self._process.stdin is not None
+        # Not waited for: a server that does not read would never let it happen.
+        self._process.stdin.close()
+        if await self._has_ended():
+            return _status(self._process.returncode)
+        for end in (self._process.terminate, self._process.kill):
+            with contextlib.suppress(ProcessLookupError):
+                end()
+            if await self._has_ended():
+                break
+        # It was ended, as its client wanted: that is no failure of it.
+        return 0
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def _has_ended(self) -> bool:
+        try:
+            await asyncio.wait_for(self._process.wait(), self._grace_s)
+        except TimeoutError:
+            return False
+        return True
+
+
+def _status(code: int | None) -> int:
+    """Return an exit status as a shell has it: 128 and the signal, for one that was killed."""
+    assert code is not None
+    return code if code >= 0 else 128 - code

@@ -1,0 +1,111 @@
+"""The client's side of a proxy: this process's standard input and output.
+
+Pipes are waited for with everything else. Files and terminals cannot be: a thread reads them,
+without a buffer that could be left locked.
+"""
+
+import asyncio
+import contextlib
+import os
+import stat
+import threading
+from collections.abc import AsyncIterator
+
+from demur.integrations.mcp_proxy.lines import LONGEST, Lines
+
+__all__ = ["Client"]
+
+_PIECE = 65_536
+# How much may wait here before the client has to.
+_MOST_WAITING = 16
+
+
+class Client:
+    """Reads messages from one file descriptor and writes them to another."""
+
+    def __init__(self, source: int, target: int, *, longest: int = LONGEST) -> None:
+        self._source = source
+        self._target = target
+        self._longest = longest
+        self._writing = asyncio.Lock()
+        if _is_pipe(target):
+            os.set_blocking(target, False)
+
+    async def lines(self) -> AsyncIterator[bytes | None]:
+        """Yield what the client says until it ends, None for a line that is too long."""
+        lines = Lines(self._longest)
+        async for piece in _piped(self._source) if _is_pipe(self._source) else _read(self._source):
+            for line in lines.feed(piece):
+                yield line
+        for line in lines.end():
+            yield line
+
+    async def send(self, line: bytes) -> None:
+        """Write a message, whole and not amid another one.
+
+        Raises:
+            BrokenPipeError: Nobody reads any more.
+        """
+        async with self._writing:
+            left = memoryview(line + b"\n")
+            while left:
+                try:
+                    left = left[os.write(self._target, left) :]
+                except BlockingIOError:
+                    await _writable(self._target)
+
+
+async def _writable(target: int) -> None:
+    """Return when a pipe takes something again."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_writer(target, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(target)
+
+
+def _is_pipe(source: int) -> bool:
+    try:
+        mode = os.fstat(source).st_mode
+    except OSError:
+        return False
+    return os.name == "posix" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
+
+
+async def _piped(source: int) -> AsyncIterator[bytes]:
+    """Yield what comes through a pipe."""
+    reader = asyncio.StreamReader()
+    file = os.fdopen(os.dup(source), "rb", buffering=0)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+    try:
+        while piece := await reader.read(_PIECE):
+            yield piece
+    finally:
+        transport.close()
+
+
+async def _read(source: int) -> AsyncIterator[bytes]:
+    """Yield what a thread reads."""
+    loop = asyncio.get_running_loop()
+    pieces: asyncio.Queue[bytes] = asyncio.Queue()
+    room = threading.Semaphore(_MOST_WAITING)
+
+    def pump() -> None:
+        piece = b"more"
+        while piece:
+            room.acquire()
+            try:
+                piece = os.read(source, _PIECE)
+            except OSError:
+                piece = b""
+            # The loop may be gone before the client is.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+    threading.Thread(target=pump, name="mcp-proxy-client", daemon=True).start()
+    while piece := await pieces.get():
+        room.release()
+        yield piece

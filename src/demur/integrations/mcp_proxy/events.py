@@ -1,0 +1,62 @@
+"""Server-sent events out of a stream of bytes: the data of each, none longer than may be."""
+
+from demur.integrations.mcp_proxy.lines import LONGEST
+
+__all__ = ["Events"]
+
+
+class Events:
+    """Cuts what is fed to it into events; one that is too long becomes None.
+
+    Only events that carry a message are told of: comments, priming events and events of
+    another name are passed over.
+    """
+
+    def __init__(self, longest: int = LONGEST) -> None:
+        self._longest = longest
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+        self._name = b""
+        self._after_return = False
+
+    def feed(self, piece: bytes) -> list[bytes | None]:
+        """Return the data of the events that `piece` completes."""
+        # A line ends in CR, LF or both; a pair may be torn apart between two pieces.
+        if self._after_return and piece.startswith(b"\n"):
+            piece = piece[1:]
+        self._after_return = piece.endswith(b"\r")
+        done: list[bytes | None] = []
+        *ended, last = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        for part in ended:
+            self._take(part)
+            self._line(bytes(self._rest), done)
+            self._rest.clear()
+        self._take(last)
+        return done
+
+    def _take(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._longest:
+            self._data.clear()
+        else:
+            self._rest += part
+
+    def _line(self, line: bytes, done: list[bytes | None]) -> None:
+        if line:
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"data" and self._size <= self._longest:
+                self._data.append(value)
+            elif name == b"event":
+                self._name = value
+            return
+        if self._size > self._longest:
+            # A blank line within what was skipped may not be the event's end, but it is ours.
+            done.append(None)
+        elif any(self._data) and self._name in {b"", b"message"}:
+            # Between the tokens of JSON, a line break is a blank.
+            done.append(b" ".join(self._data))
+        self._data.clear()
+        self._size = 0
+        self._name = b""

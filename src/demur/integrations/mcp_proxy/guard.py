@@ -1,0 +1,246 @@
+"""The guard of an MCP connection: a message in, the messages out that may pass or answer it.
+
+It knows JSON-RPC and no transport. What it does not know it lets pass as it came, so that new
+methods and versions need nothing new here; what can be read in two ways passes nowhere.
+"""
+
+from typing import Any, NamedTuple
+
+from demur.emit.mcp_denial import to_mcp_denial
+from demur.gate.ruling import Ruling
+from demur.integrations.mcp_proxy.answers import CALL, refusal_to
+from demur.integrations.mcp_proxy.judge import Judge
+from demur.integrations.mcp_proxy.listing import LISTS, Listing, Note
+from demur.integrations.mcp_proxy.message import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    SERVER_GONE,
+    Kind,
+    Message,
+    UnreadableError,
+    encode,
+    error_to,
+    key_of,
+    look_alikes,
+    message_of,
+    read,
+)
+from demur.integrations.mcp_proxy.open_requests import Asked, OpenRequests
+from demur.integrations.mcp_proxy.texts import text_in
+
+__all__ = ["Guard", "Out"]
+
+_CANCELLED = "notifications/cancelled"
+_SAMPLING = "sampling/createMessage"
+_GREETINGS = frozenset({"initialize", "server/discover"})
+# What they bring back was made by a tool.
+_RETURNED = frozenset({CALL, "tasks/result"})
+_RETRIEVED = frozenset({"prompts/get", "resources/read", "tasks/get", "tasks/list"})
+_CALL_PARTS = frozenset({"name", "arguments", "_meta", "task"})
+
+
+class Out(NamedTuple):
+    """What goes out: lines for the client, and lines for the server."""
+
+    to_client: tuple[bytes, ...] = ()
+    to_server: tuple[bytes, ...] = ()
+
+
+class _Sent(NamedTuple):
+    """What becomes of one message: it, or what stands for it, goes on; an answer goes back."""
+
+    on: Any = None
+    back: Any = None
+
+
+_DROPPED = _Sent()
+
+
+class Guard:
+    """Guards one connection. Each side's messages are handed over in their order, one by one.
+
+    `note` is told, in one line, what was refused, hidden or dropped. `hard_as_error` answers
+    a call that nothing could lift with a JSON-RPC error, instead of a result.
+    """
+
+    def __init__(self, judge: Judge, *, note: Note, hard_as_error: bool = False) -> None:
+        self._judge = judge
+        self._note = note
+        self._hard_as_error = hard_as_error
+        self._listing = Listing(judge, note)
+        self._of_client = OpenRequests()
+        self._of_server = OpenRequests()
+
+    async def from_client(self, raw: bytes | None) -> Out:
+        """Return what becomes of a line from the client; None is a line that was too long."""
+        try:
+            value = _read(raw)
+        except UnreadableError as error:
+            return Out(to_client=(encode(error_to(None, PARSE_ERROR, error.problem)),))
+        if value == []:
+            return Out(to_client=(encode(error_to(None, INVALID_REQUEST, "an empty batch")),))
+        on, back = [], []
+        for one in value if isinstance(value, list) else [value]:
+            try:
+                sent = await self._asked(message_of(one))
+            except UnreadableError as error:
+                identity = one.get("id") if isinstance(one, dict) else None
+                known = identity if key_of(identity) is not None else None
+                sent = _Sent(back=error_to(known, INVALID_REQUEST, error.problem))
+            on.append(sent.on)
+            back.append(sent.back)
+        return Out(_lines(value, back), _lines(value, on, raw))
+
+    async def from_server(self, raw: bytes | None) -> Out:
+        """Return what becomes of a line from the server; None is a line that was too long."""
+        # INVARIANT: nothing that cannot be read passes from the server to the client.
+        try:
+            value = _read(raw)
+        except UnreadableError as error:
+            self._note(f"dropped a line of the server: {error.problem}")
+            return Out()
+        on, back = [], []
+        for one in value if isinstance(value, list) else [value]:
+            try:
+                sent = await self._answered(message_of(one))
+            except UnreadableError as error:
+                self._note(f"dropped a message of the server: {error.problem}")
+                sent = _DROPPED
+            on.append(sent.on)
+            back.append(sent.back)
+        return Out(_lines(value, on, raw), _lines(value, back))
+
+    def ended(self, reason: str) -> tuple[bytes, ...]:
+        """Return the answers to everything the client still waits for: the server is gone."""
+        return tuple(
+            encode(error_to(asked.identity, SERVER_GONE, reason))
+            for asked in self._of_client.drain()
+        )
+
+    # What the client says.
+
+    async def _asked(self, message: Message) -> _Sent:
+        if message.kind is Kind.REQUEST:
+            return await self._requested(message)
+        if message.kind is Kind.RESPONSE and self._of_server.close(message.key) is None:
+            self._note("dropped an answer of the client that the server did not ask for")
+            return _DROPPED
+        if message.method.strip().casefold() == CALL:
+            # Nobody could be told what became of it.
+            self._note("dropped a tool call without an id")
+            return _DROPPED
+        if message.method == _CANCELLED:
+            self._of_client.cancel(key_of(message.params.get("requestId")))
+        return _Sent(on=message.value)
+
+    async def _requested(self, message: Message) -> _Sent:
+        if message.method != CALL and message.method.strip().casefold() == CALL:
+            # A server that takes names loosely must not be the way around the guard.
+            return _Sent(back=error_to(message.value["id"], INVALID_REQUEST, "no such method"))
+        if problem := self._of_client.open(message):
+            return _Sent(back=error_to(message.value["id"], INVALID_REQUEST, problem))
+        back = await self._refused_call(message) if message.method == CALL else None
+        # INVARIANT: a tool call that is refused never reaches the server.
+        if back is None:
+            return _Sent(on=message.value)
+        # Whoever answered it meanwhile has told that the server is gone.
+        return _DROPPED if self._of_client.close(message.key) is None else _Sent(back=back)
+
+    async def _refused_call(self, message: Message) -> dict[str, Any] | None:
+        """Return the answer to a call that may not be made, or None if it may."""
+        identity, params = message.value["id"], message.params
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str) or not isinstance(arguments, dict | None):
+            problem = "a call has the `name` of a tool, and `arguments` that are an object"
+            return error_to(identity, INVALID_PARAMS, problem)
+        if look_alikes(params, _CALL_PARTS):
+            problem = "a parameter of the call passes for another one"
+            return error_to(identity, INVALID_PARAMS, problem)
+        known = self._listing.tool(name)
+        ruling = await self._judge.call(name, arguments or {}, known, identity)
+        if ruling.allowed:
+            return None
+        self._note(f"refused a call of `{name}`: {ruling.line}")
+        asked = Asked(identity, CALL, params)
+        return refusal_to(asked, ruling, hard_as_error=self._hard_as_error)
+
+    # What the server says.
+
+    async def _answered(self, message: Message) -> _Sent:
+        if message.kind is Kind.REQUEST:
+            return await self._wanted(message)
+        if message.kind is Kind.NOTIFICATION:
+            if message.method == _CANCELLED:
+                self._of_server.cancel(key_of(message.params.get("requestId")))
+            return _Sent(on=message.value)
+        asked = self._of_client.close(message.key)
+        if asked is None:
+            self._note("dropped an answer of the server that nobody asked for")
+            return _DROPPED
+        # An answer is written with the id that was asked with.
+        return _Sent(on=await self._passed(asked, message.value))
+
+    async def _wanted(self, message: Message) -> _Sent:
+        identity = message.value["id"]
+        if problem := self._of_server.open(message):
+            return _Sent(back=error_to(identity, INVALID_REQUEST, problem))
+        if message.method == _SAMPLING:
+            ruling = await self._judge.sampling(text_in(message.params), identity)
+            if ruling.refusal is not None:
+                self._of_server.close(message.key)
+                self._note(f"refused to ask the client's model: {ruling.line}")
+                return _Sent(back=to_mcp_denial(ruling.refusal, request_id=identity))
+        return _Sent(on=message.value)
+
+    async def _passed(self, asked: Asked, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return an answer as it may be seen by the client."""
+        method = asked.method
+        content = answer["result"] if "result" in answer else answer["error"]
+        if method in _RETURNED or method in _RETRIEVED:
+            ruling = await self._returned(asked, text_in(content))
+            if not ruling.allowed:
+                self._note(f"withheld what `{_named(asked)}` returned: {ruling.line}")
+                return refusal_to(asked, ruling, hard_as_error=self._hard_as_error)
+        elif "error" in answer:
+            return answer
+        elif method in LISTS:
+            return _with(answer, await self._listing.filtered(asked, content))
+        elif method in _GREETINGS:
+            return _with(answer, await self._listing.instructed(content))
+        return answer
+
+    async def _returned(self, asked: Asked, text: str) -> Ruling:
+        name = _named(asked)
+        if asked.method in _RETURNED:
+            given = asked.params.get("arguments")
+            arguments = given if isinstance(given, dict) else {}
+            return await self._judge.result(name, text, arguments, asked.identity)
+        return await self._judge.passage(text, name, asked.method, asked.identity)
+
+
+def _read(raw: bytes | None) -> Any:
+    if raw is None:
+        raise UnreadableError("the message is too long")
+    return read(raw)
+
+
+def _named(asked: Asked) -> str:
+    """Return what was asked for, as records and people call it."""
+    name = asked.params.get("name") or asked.params.get("uri")
+    return name if isinstance(name, str) else asked.method
+
+
+def _with(answer: dict[str, Any], result: Any) -> dict[str, Any]:
+    return answer if result is answer["result"] else {**answer, "result": result}
+
+
+def _lines(value: Any, messages: list[Any], raw: bytes | None = None) -> tuple[bytes, ...]:
+    """Return messages as lines; a batch stays one, and what is as it came is not written anew."""
+    left = [one for one in messages if one is not None]
+    if not left:
+        return ()
+    if not isinstance(value, list):
+        return (raw if raw is not None and left[0] is value else encode(left[0]),)
+    same = len(left) == len(value) and all(a is b for a, b in zip(left, value, strict=True))
+    return (raw if raw is not None and same else encode(left),)

@@ -1,0 +1,93 @@
+"""A first look at a server: what tools it offers, asked for without a client."""
+
+import asyncio
+from typing import Any
+
+from demur.errors import DemurError
+from demur.integrations.mcp_proxy.message import (
+    Kind,
+    UnreadableError,
+    encode,
+    message_of,
+    read,
+    result_to,
+)
+from demur.integrations.mcp_proxy.upstream import Upstream
+from demur.version import __version__
+
+__all__ = ["HandshakeError", "list_tools"]
+
+PATIENCE_S = 30.0
+_VERSION = "2025-11-25"
+_NEWER = "2026-07-28"
+_ABOUT = {"name": "demur", "version": __version__}
+# Newer servers know no handshake: each request says of itself who asks.
+_META = {
+    "io.modelcontextprotocol/protocolVersion": _NEWER,
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": _ABOUT,
+}
+_MOST_PAGES = 1000
+
+
+class HandshakeError(DemurError):
+    """A server does not answer as it should."""
+
+
+async def list_tools(server: Upstream, *, patience_s: float = PATIENCE_S) -> list[Any]:
+    """Return all tools that a server offers, as it defines them.
+
+    Raises:
+        HandshakeError: It does not say, or not in time.
+    """
+    try:
+        async with asyncio.timeout(patience_s):
+            return await _Talk(server).tools()
+    except TimeoutError as error:
+        raise HandshakeError(f"the server did not answer within {patience_s:g} seconds") from error
+
+
+class _Talk:
+    """One conversation, in which we are the client."""
+
+    def __init__(self, server: Upstream) -> None:
+        self._server = server
+        self._lines = server.lines()
+        self._count = 0
+
+    async def tools(self) -> list[Any]:
+        hello = {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": _ABOUT}
+        greeting = await self._ask("initialize", hello)
+        more: dict[str, Any] = {"_meta": _META} if "error" in greeting else {}
+        if not more:
+            await self._tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        tools: list[Any] = []
+        cursor = None
+        for _ in range(_MOST_PAGES):
+            page = {**more, **({} if cursor is None else {"cursor": cursor})}
+            result = (await self._ask("tools/list", page)).get("result")
+            if not isinstance(result, dict) or not isinstance(result.get("tools"), list):
+                raise HandshakeError("the server does not list its tools")
+            tools += result["tools"]
+            cursor = result.get("nextCursor")
+            if cursor is None:
+                return tools
+        raise HandshakeError("the list of tools does not end")
+
+    async def _tell(self, message: dict[str, Any]) -> None:
+        await self._server.send(encode(message))
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self._count += 1
+        question = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
+        await self._tell(question)
+        async for line in self._lines:
+            try:
+                message = message_of(read(line or b""))
+            except UnreadableError:
+                continue
+            if message.kind is Kind.RESPONSE and message.key == ("number", self._count):
+                return message.value
+            if message.kind is Kind.REQUEST and message.method == "ping":
+                await self._tell(result_to(message.value["id"], {}))
+        raise HandshakeError("the server ended without an answer")

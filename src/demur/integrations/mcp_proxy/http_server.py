@@ -1,0 +1,270 @@
+"""A server that is reached over streamable HTTP: each message is a POST of its own.
+
+Answers come as JSON or as a stream of events; what the server says unasked comes on a stream
+that is held open for it. Redirects are not followed: who was named is who is spoken to.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from demur.integrations.extras import missing_extra
+from demur.integrations.mcp_proxy.events import Events
+from demur.integrations.mcp_proxy.headers import (
+    PLAIN,
+    DeclaredHeaders,
+    own_headers,
+    own_version,
+)
+from demur.integrations.mcp_proxy.lines import LONGEST
+from demur.integrations.mcp_proxy.message import (
+    SERVER_GONE,
+    Key,
+    Kind,
+    Message,
+    UnreadableError,
+    encode,
+    error_to,
+    key_of,
+    message_of,
+    read,
+)
+
+try:
+    import httpx
+except ImportError as error:
+    raise missing_extra("mcp-proxy", "httpx") from error
+
+__all__ = ["GRACE_S", "HttpServer"]
+
+# How long answers that are under way are waited for at the end.
+GRACE_S = 2.0
+
+_SESSION = "mcp-session-id"
+_VERSION = "mcp-protocol-version"
+_ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+_CANCELLED = "notifications/cancelled"
+_TIMEOUT = httpx.Timeout(30.0, read=None)
+_PAUSE_S = 1.0
+_MOST_TRIES = 5
+_ENOUGH = 200
+# How much may wait here before the server has to.
+_MOST_WAITING = 64
+# A server over HTTP that was asked for nothing has not failed.
+_WELL = 0
+
+
+class HttpServer:
+    """The server at an address. `headers` go with every request, for instance to log in."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        longest: int = LONGEST,
+        grace_s: float = GRACE_S,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._url = url
+        self._longest = longest
+        self._grace_s = grace_s
+        self._http = httpx.AsyncClient(
+            headers=dict(headers or {}), timeout=_TIMEOUT, transport=transport
+        )
+        self._said: asyncio.Queue[tuple[bytes | None] | None] = asyncio.Queue(_MOST_WAITING)
+        self._closed = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Task[None] | None = None
+        self._modern: dict[Key, asyncio.Task[None]] = {}
+        self._session: str | None = None
+        self._version: str | None = None
+        self._declared = DeclaredHeaders()
+
+    async def send(self, line: bytes) -> None:
+        """Post a message; the answer to a request is read beside whatever comes next."""
+        value = read(line)
+        asks = [one for one in _messages(value) if one.kind is Kind.REQUEST]
+        if any(one.method == "initialize" for one in asks):
+            self._session = self._version = None
+        if asks:
+            task = self._beside(self._post(line, value, asks))
+            if len(asks) == 1 and own_version(asks[0]) and asks[0].key is not None:
+                self._modern[asks[0].key] = task
+            return
+        if self._is_cancelled(value):
+            return
+        await self._post(line, value, asks)
+        if any(one.method == "notifications/initialized" for one in _messages(value)):
+            self._listener = self._beside(self._listen())
+
+    async def lines(self) -> AsyncIterator[bytes | None]:
+        """Yield what the server says, until it is closed."""
+        while not self._closed or not self._said.empty():
+            said = await self._said.get()
+            if said is not None:
+                yield said[0]
+
+    async def close(self) -> int:
+        """End the session, when what is under way has come or too much time has passed."""
+        posts = self._tasks - {self._listener}
+        if posts:
+            await asyncio.wait(posts, timeout=self._grace_s)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._session is not None:
+            with contextlib.suppress(httpx.HTTPError):
+                await self._http.delete(self._url, headers=self._headers(), timeout=5)
+        await self._http.aclose()
+        self._closed = True
+        # Whoever has something left to hear needs no waking.
+        with contextlib.suppress(asyncio.QueueFull):
+            self._said.put_nowait(None)
+        return _WELL
+
+    def _beside(self, work: Any) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _is_cancelled(self, value: Any) -> bool:
+        """Return whether a cancellation was carried out: newer servers know it by the hang-up."""
+        for one in _messages(value):
+            if one.method == _CANCELLED:
+                from_request = key_of(one.params.get("requestId"))
+                task = None if from_request is None else self._modern.pop(from_request, None)
+                if task is not None:
+                    task.cancel()
+                    return True
+        return False
+
+    def _headers(self, message: Message | None = None) -> dict[str, str]:
+        headers = dict(_ACCEPT)
+        if self._session is not None:
+            headers[_SESSION] = self._session
+        version = self._version
+        if message is not None and (own := own_version(message)):
+            version = own
+            headers |= own_headers(message) | self._declared.of(message)
+        if version is not None and (message is None or message.method != "initialize"):
+            headers[_VERSION] = version
+        return headers
+
+    async def _post(self, line: bytes, value: Any, asks: list[Message]) -> None:
+        """Post a message, and see to it that each request in it is answered."""
+        waiting: dict[Key, Message] = {one.key: one for one in asks if one.key is not None}
+        first = next(iter(_messages(value)), None)
+        problem = "the server closed the connection without an answer"
+        try:
+            async with self._http.stream(
+                "POST", self._url, content=line, headers=self._headers(first)
+            ) as response:
+                if session := response.headers.get(_SESSION):
+                    self._session = session
+                problem = await self._answer(response, waiting) or problem
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            problem = f"the server cannot be reached: {type(error).__name__}"
+        for key, one in waiting.items():
+            await self._say(encode(error_to(one.value["id"], SERVER_GONE, problem)))
+            self._modern.pop(key, None)
+
+    async def _answer(self, response: httpx.Response, waiting: dict[Key, Message]) -> str | None:
+        """Hand on what a response says; return what is wrong with it, if something is."""
+        if _is_stream(response) and response.status_code == _ENOUGH:
+            async for said in self._events(response):
+                await self._heard(said, waiting)
+                if not waiting:
+                    break
+            return None
+        body = await self._body(response)
+        if response.status_code >= 300:
+            return await self._failed(response, body, waiting)
+        if body:
+            await self._heard(body, waiting)
+        return None if response.status_code == _ENOUGH else "the server gave no answer"
+
+    async def _failed(
+        self, response: httpx.Response, body: bytes | None, waiting: dict[Key, Message]
+    ) -> str:
+        """Return what a status says; an error in the body is the answer to what was asked."""
+        with contextlib.suppress(UnreadableError):
+            value = read(body or b"")
+            if isinstance(value, dict) and isinstance(value.get("error"), dict):
+                for one in list(waiting.values()):
+                    answer = {"jsonrpc": "2.0", "id": one.value["id"], "error": value["error"]}
+                    await self._heard(encode(answer), waiting)
+        return f"the server answered with HTTP status {response.status_code}"
+
+    async def _body(self, response: httpx.Response) -> bytes | None:
+        """Return the body in one line, or None if it is too long."""
+        body = bytearray()
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > self._longest:
+                await self._say(None)
+                return None
+        return bytes(body).replace(b"\r", b" ").replace(b"\n", b" ").strip()
+
+    async def _events(self, response: httpx.Response) -> AsyncIterator[bytes | None]:
+        events = Events(self._longest)
+        async for piece in response.aiter_bytes():
+            for said in events.feed(piece):
+                yield said
+
+    async def _heard(self, line: bytes | None, waiting: dict[Key, Message]) -> None:
+        """Hand on a message, and note which request it answers."""
+        if line is not None:
+            with contextlib.suppress(UnreadableError):
+                for one in _messages(read(line)):
+                    if one.kind is Kind.RESPONSE and one.key is not None:
+                        asked = waiting.pop(one.key, None)
+                        self._modern.pop(one.key, None)
+                        self._learned(asked, one)
+        await self._say(line)
+
+    def _learned(self, asked: Message | None, answer: Message) -> None:
+        """Take note of what later headers must say."""
+        result = answer.value.get("result")
+        if asked is not None and asked.method == "initialize":
+            version = result.get("protocolVersion") if isinstance(result, dict) else None
+            if isinstance(version, str) and PLAIN.fullmatch(version):
+                self._version = version
+        elif asked is not None and asked.method == "tools/list":
+            self._declared.learn(result)
+
+    async def _listen(self) -> None:
+        """Hear what the server says unasked, as long as it offers that."""
+        tries = 0
+        while tries < _MOST_TRIES:
+            headers = {**self._headers(), "accept": "text/event-stream"}
+            try:
+                async with self._http.stream("GET", self._url, headers=headers) as response:
+                    if response.status_code != _ENOUGH or not _is_stream(response):
+                        return
+                    async for said in self._events(response):
+                        tries = 0
+                        await self._heard(said, {})
+            except httpx.HTTPError:
+                pass
+            tries += 1
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _say(self, line: bytes | None) -> None:
+        await self._said.put((line,))
+
+
+def _messages(value: Any) -> list[Message]:
+    """Return the messages in what was sent, which may be a batch."""
+    found = []
+    for one in value if isinstance(value, list) else [value]:
+        with contextlib.suppress(UnreadableError):
+            found.append(message_of(one))
+    return found
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    kind: str = response.headers.get("content-type", "")
+    return kind.lower().startswith("text/event-stream")

@@ -1,0 +1,112 @@
+"""What a server says it offers: tools, prompts, resources, and its own instructions.
+
+All of it is read by a model before anything is called. An entry that is refused is left out,
+so that its words reach nobody, and who runs the proxy is told.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from demur.errors import DemurError
+from demur.guards.tool_call.manifest import LONGEST_NAME
+from demur.integrations.mcp_proxy.definitions import Offered, offered
+from demur.integrations.mcp_proxy.judge import LISTING, Judge, Known
+from demur.integrations.mcp_proxy.open_requests import Asked
+from demur.integrations.mcp_proxy.texts import text_in
+
+__all__ = ["LISTS", "Listing", "Note"]
+
+# Which member of a result holds the entries.
+LISTS = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+_MOST_KNOWN = 10_000
+
+# Who is told what was done, in one line.
+Note = Callable[[str], None]
+
+
+class Listing:
+    """Filters what a server offers, and remembers its tools as they were offered last."""
+
+    def __init__(self, judge: Judge, note: Note) -> None:
+        self._judge = judge
+        self._note = note
+        self._judged: dict[str, Known] = {}
+
+    def tool(self, name: str) -> Known | None:
+        """Return the tool that is offered by a name, or None if none was seen."""
+        return self._judged.get(name)
+
+    async def filtered(self, asked: Asked, result: Any) -> Any:
+        """Return the result of a list without what is refused; the same one if nothing is."""
+        member = LISTS[asked.method]
+        entries = result.get(member) if isinstance(result, dict) else None
+        if not isinstance(entries, list):
+            return result
+        if member == "tools":
+            kept = await self._tools_kept(entries, goes_on="cursor" in asked.params)
+        else:
+            kept = await self._texts_kept(entries)
+        return result if len(kept) == len(entries) else {**result, member: kept}
+
+    async def instructed(self, result: Any) -> Any:
+        """Return the greeting of a server without instructions that are refused."""
+        said = result.get("instructions") if isinstance(result, dict) else None
+        if said is None:
+            return result
+        ruling = await self._judge.passage(text_in(said), "instructions", LISTING)
+        if ruling.allowed:
+            return result
+        self._note(f"left out the instructions of the server: {ruling.line}")
+        return {name: item for name, item in result.items() if name != "instructions"}
+
+    async def _tools_kept(self, entries: list[Any], *, goes_on: bool) -> list[Any]:
+        if len(self._judged) + len(entries) > _MOST_KNOWN:
+            self._note(f"left out a list: the server offers more than {_MOST_KNOWN} tools")
+            return []
+        seen = [await self._known(entry) for entry in entries]
+        listed: dict[str, Known] = {}
+        for known in filter(None, seen):
+            name = known.tool.name
+            before = listed.get(name) or (self._judged.get(name) if goes_on else None)
+            # Of two that have one name, a call could mean either.
+            listed[name] = known if before is None or before.trusted else before
+        self._judged |= listed
+        return [
+            entry
+            for entry, known in zip(entries, seen, strict=True)
+            if known is not None and listed[known.tool.name].trusted
+        ]
+
+    async def _known(self, entry: Any) -> Known | None:
+        """Return a tool and whether it is trusted; None for one without a name."""
+        try:
+            tool = offered(entry, self._judge.server)
+        except DemurError as error:
+            name = entry.get("name") if isinstance(entry, dict) else None
+            self._note(f"a tool of the server cannot be read: {error.problem}")
+            if not isinstance(name, str) or len(name) > LONGEST_NAME:
+                return None
+            tool = Offered(name=name, source=self._judge.server)
+        before = self._judged.get(tool.name)
+        if before is not None and before.tool == tool:
+            return before
+        ruling = await self._judge.definition(tool)
+        if not ruling.allowed:
+            self._note(f"hid the tool `{tool.name}`: {ruling.line}")
+        return Known(tool, trusted=ruling.allowed)
+
+    async def _texts_kept(self, entries: list[Any]) -> list[Any]:
+        kept = []
+        for entry in entries:
+            ruling = await self._judge.passage(text_in(entry), "listing", LISTING)
+            if ruling.allowed:
+                kept.append(entry)
+            else:
+                name = entry.get("name") if isinstance(entry, dict) else None
+                self._note(f"hid an entry named `{str(name)[:80]}`: {ruling.line}")
+        return kept

@@ -1,0 +1,184 @@
+"""JSON-RPC messages: read strictly, told apart, and written.
+
+What a proxy reads one way and its neighbour another is a way around the proxy. So a key that
+stands twice, or that differs from a known one only in case, makes a message unreadable.
+"""
+
+import json
+import math
+from enum import StrEnum
+from typing import Any, NamedTuple, NoReturn
+
+from demur.errors import DemurError
+
+__all__ = [
+    "DEEPEST",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "PARSE_ERROR",
+    "SERVER_GONE",
+    "Key",
+    "Kind",
+    "Message",
+    "UnreadableError",
+    "encode",
+    "error_to",
+    "key_of",
+    "look_alikes",
+    "message_of",
+    "read",
+    "result_to",
+]
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+INVALID_PARAMS = -32602
+# From the range that implementations may use.
+SERVER_GONE = -32000
+
+# What is nested deeper is no data, but an attempt on whoever reads it.
+DEEPEST = 200
+_PARTS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+
+# An id by which a response finds its request: `1` is not `"1"`.
+Key = tuple[str, str | int]
+
+
+class UnreadableError(DemurError):
+    """What came is no message of JSON-RPC, or can be read in two ways."""
+
+
+class Kind(StrEnum):
+    """What a message is."""
+
+    REQUEST = "request"
+    NOTIFICATION = "notification"
+    RESPONSE = "response"
+
+
+class Message(NamedTuple):
+    """A message, what it is, and by which id it is answered or answers."""
+
+    kind: Kind
+    value: dict[str, Any]
+    method: str = ""
+    key: Key | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Its parameters by name; none if there are none of that form."""
+        params = self.value.get("params")
+        return params if isinstance(params, dict) else {}
+
+
+def read(raw: bytes | str) -> Any:
+    """Return the JSON value in `raw`.
+
+    Raises:
+        UnreadableError: It is none, or could be read in two ways.
+    """
+    try:
+        text = raw if isinstance(raw, str) else raw.decode("utf-8")
+        value = json.loads(
+            text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite
+        )
+    except UnreadableError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError("it is not JSON") from error
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
+        raise UnreadableError("it is nested too deep")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    """Return whether a value is nested deeper than others can be expected to follow."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = [one for one in level if isinstance(one, dict | list)]
+        level = [item for one in inner for item in (one.values() if isinstance(one, dict) else one)]
+    return bool(level)
+
+
+def message_of(value: Any) -> Message:
+    """Return the message that a JSON value is.
+
+    Raises:
+        UnreadableError: It is none.
+    """
+    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
+        raise UnreadableError("not a message of JSON-RPC 2.0")
+    if look_alikes(value, _PARTS):
+        raise UnreadableError("a member of the message passes for another one")
+    if "method" in value:
+        return _asking(value)
+    if "id" not in value or ("result" in value) == ("error" in value):
+        raise UnreadableError("neither a request nor a response")
+    if "error" in value and not isinstance(value["error"], dict):
+        raise UnreadableError("the error is no object")
+    key = key_of(value["id"])
+    if key is None and value["id"] is not None:
+        raise UnreadableError("the id is neither a string nor a whole number")
+    return Message(Kind.RESPONSE, value, key=key)
+
+
+def _asking(value: dict[str, Any]) -> Message:
+    method = value["method"]
+    if not isinstance(method, str) or "result" in value or "error" in value:
+        raise UnreadableError("neither a request nor a response")
+    if not isinstance(value.get("params"), dict | list | None):
+        raise UnreadableError("the parameters are neither an object nor a list")
+    if "id" not in value:
+        return Message(Kind.NOTIFICATION, value, method)
+    key = key_of(value["id"])
+    if key is None:
+        raise UnreadableError("the id is neither a string nor a whole number")
+    return Message(Kind.REQUEST, value, method, key)
+
+
+def key_of(identity: Any) -> Key | None:
+    """Return how an id is told from others, or None if it is no id."""
+    if isinstance(identity, str):
+        return "string", identity
+    if isinstance(identity, bool) or not isinstance(identity, int | float):
+        return None
+    # Some languages have one kind of number, and send `1` back as `1.0`.
+    return ("number", int(identity)) if identity == int(identity) else None
+
+
+def look_alikes(value: dict[str, Any], known: frozenset[str]) -> bool:
+    """Return whether a key differs from a known one only in case: some readers take it for that."""
+    return any(key not in known and key.casefold() in known for key in value)
+
+
+def encode(value: Any) -> bytes:
+    """Return the message as one line, without its end."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def result_to(identity: Any, result: Any) -> dict[str, Any]:
+    """Return the response with a result."""
+    return {"jsonrpc": "2.0", "id": identity, "result": result}
+
+
+def error_to(identity: Any, code: int, message: str) -> dict[str, Any]:
+    """Return the response with an error."""
+    return {"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": message}}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise UnreadableError("a key stands twice in an object")
+    return members
+
+
+def _no_number(name: str) -> NoReturn:
+    raise UnreadableError(f"`{name}` is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise UnreadableError("a number is too large")
+    return number

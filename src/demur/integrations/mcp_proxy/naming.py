@@ -1,0 +1,36 @@
+"""The name that a server goes by where nobody gave it one."""
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+__all__ = ["server_name"]
+
+# They run a server, and are none.
+_RUNNERS = re.compile(
+    r"(?:python|pypy|node|npx|bunx?|deno|uvx?|pipx|pnpm|yarn|docker|podman|env|sh|bash)[\d.]*"
+)
+_VERBS = frozenset({"run", "exec", "dlx", "tool", "x"})
+_LONGEST = 100
+_OTHERS = re.compile(r"[^\w.@-]+")
+
+
+def server_name(command: Sequence[str], url: str | None = None) -> str:
+    """Return what to call a server: its host, or the program or script that a command starts.
+
+    Its other arguments are left out: they may hold secrets.
+    """
+    if url is not None:
+        return _plain(urlsplit(url).hostname or "server")
+    names = [_base(word) for word in command if word and not word.startswith("-")]
+    chosen = next((n for n in names if not _RUNNERS.fullmatch(n) and n not in _VERBS), None)
+    return _plain(chosen or (names[0] if names else "server"))
+
+
+def _base(word: str) -> str:
+    return re.sub(r"\.(?:py|js|mjs|cjs|ts|exe|sh)$", "", PurePosixPath(word).name)
+
+
+def _plain(name: str) -> str:
+    return _OTHERS.sub("-", name)[:_LONGEST] or "server"

@@ -1,0 +1,60 @@
+"""The relay: carries messages between a client and a server, past the guard, until one ends."""
+
+import asyncio
+import contextlib
+
+from demur.integrations.mcp_proxy.guard import Guard, Out
+from demur.integrations.mcp_proxy.upstream import Peer, Upstream
+
+__all__ = ["relay"]
+
+
+# How long a server that was closed may go on talking, and a client may take to hear of it.
+_LAST_WORDS_S = 2.0
+
+
+async def relay(
+    guard: Guard, client: Peer, server: Upstream, stopped: asyncio.Event | None = None
+) -> int:
+    """Return how the server ended, after all that could pass has passed.
+
+    Whoever ends first ends the other: a server whose client is gone is closed, and a client
+    whose server is gone is told so in answer to everything it waits for. `stopped` ends both.
+    """
+    inbound = asyncio.create_task(_from_client(guard, client, server))
+    outbound = asyncio.create_task(_from_server(guard, client, server))
+    told = asyncio.create_task((stopped or asyncio.Event()).wait())
+    try:
+        await asyncio.wait({inbound, outbound, told}, return_when=asyncio.FIRST_COMPLETED)
+        # A server that is told to end may still have something to say.
+        status = await server.close()
+        await asyncio.wait({outbound}, timeout=_LAST_WORDS_S)
+        with contextlib.suppress(BrokenPipeError, TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                for line in guard.ended(f"the server is gone (status {status})"):
+                    await client.send(line)
+    finally:
+        for task in (inbound, outbound, told):
+            task.cancel()
+        ended = await asyncio.gather(inbound, outbound, told, return_exceptions=True)
+    for problem in ended:
+        if isinstance(problem, Exception) and not isinstance(problem, BrokenPipeError):
+            raise problem
+    return status
+
+
+async def _from_client(guard: Guard, client: Peer, server: Upstream) -> None:
+    async for line in client.lines():
+        await _deliver(await guard.from_client(line), client, server)
+
+
+async def _from_server(guard: Guard, client: Peer, server: Upstream) -> None:
+    async for line in server.lines():
+        await _deliver(await guard.from_server(line), client, server)
+
+
+async def _deliver(out: Out, client: Peer, server: Upstream) -> None:
+    for line in out.to_server:
+        await server.send(line)
+    for line in out.to_client:
+        await client.send(line)
