@@ -171,11 +171,37 @@ def _field(raw: Any, name: str) -> Any:
             return raw.get(name)
         if isinstance(raw, str | bytes | int | float | list | tuple):
             return _tuple_field(raw, name)
-        found = getattr(raw, name, None)
+        found = _attribute(raw, name)
         return _protocol_word(raw, name, found) if _is_value(found) else None
     # A property of someone else's object may raise anything at all.
     except Exception:  # noqa: BLE001 - see above
         return None
+
+
+def _attribute(raw: Any, name: str) -> Any:
+    """Return an attribute, or None; what is not there is most of what readers ask for.
+
+    Objects of models answer that by an exception with a text, which takes many times as long
+    as all else: where the class and the object's own names tell, they are not asked.
+    """
+    kind: Any = type(raw)
+    names = _class_names(kind)
+    if name in names or kind.__getattribute__ is not object.__getattribute__:
+        return getattr(raw, name, None)
+    own = getattr(raw, "__dict__", None)
+    if own is not None and name in own:
+        return own[name]
+    if "__getattr__" not in names:
+        return None
+    if "__pydantic_extra__" in names:
+        more = raw.__pydantic_extra__
+        return None if more is None else more.get(name)
+    return getattr(raw, name, None)
+
+
+@lru_cache(maxsize=1024)
+def _class_names(kind: type) -> frozenset[str]:
+    return frozenset(dir(kind))
 
 
 def _tuple_field(raw: Any, name: str) -> Any:

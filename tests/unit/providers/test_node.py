@@ -204,3 +204,50 @@ def test_what_is_read_beside_a_node_is_on_its_account() -> None:
     assert beside["a"].path == "body.a"
     with pytest.raises(TooMuchError):
         _ = beside["a"]
+
+
+class Model:
+    """An object as model libraries make them: names that are missing end in an exception."""
+
+    __pydantic_extra__: dict[str, object] | None = None
+
+    def __init__(self, **own: object) -> None:
+        self.__dict__.update(own)
+
+    def __getattr__(self, name: str) -> object:
+        msg = f"nobody needs to ask for {name}"
+        raise AssertionError(msg)
+
+    @property
+    def computed(self) -> str:
+        """Something that is not kept."""
+        return "made"
+
+
+def test_names_that_are_not_there_are_not_asked_for() -> None:
+    bare, more = Model(kept=1), Model(__pydantic_extra__={"extra": "here"})
+
+    assert Node(bare)["kept"].number == 1
+    assert Node(bare)["computed"].text == "made"
+    assert not Node(bare)["missing"].present
+    assert Node(more)["extra"].text == "here"
+    assert not Node(more)["missing"].present
+
+
+class Lazy:
+    """An object that makes its fields up when asked."""
+
+    def __getattr__(self, name: str) -> str:
+        return f"made up {name}"
+
+
+class Own:
+    """An object with a way of its own to give anything out."""
+
+    def __getattribute__(self, name: str) -> str:
+        return f"given {name}"
+
+
+def test_objects_that_answer_for_themselves_are_asked() -> None:
+    assert Node(Lazy())["anything"].text == "made up anything"
+    assert Node(Own())["anything"].text == "given anything"
