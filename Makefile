@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-slow test-adapters test-browser test-cluster test-train fix bench-cluster generate bench bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
+.PHONY: help dev demo test test-slow test-adapters test-browser test-cluster test-train fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -89,6 +89,10 @@ bench-detect: $(READY) ## measure refusal detection on labelled sets; DATA=folde
 drift: $(READY) ## find values of the newest SDKs that no mapping knows (installs them aside, runs none)
 	@rm -rf .venv-drift && $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --target .venv-drift --requirement requirements/drift.in
 	@$(PY) tools/provider_drift.py .venv-drift
+
+bench-adapters: .venv-adapters/.ready ## measure what adapters add, and what the MCP proxy does
+	@.venv-adapters/bin/python bench/adapters.py
+	@$(PY) bench/mcp_proxy.py
 
 bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate, heavy environment)
 	@.venv-bench/bin/python bench/decide.py

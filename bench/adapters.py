@@ -1,0 +1,386 @@
+"""What an adapter adds to a call, beyond what the enforcer itself takes.
+
+Each framework does the same with its fake model: a turn with one tool call and an answer, or,
+where it has no tools, one answer. It does so without demur and with it, in turns; what the
+enforcer took in between is counted apart. `python bench/adapters.py`, in the environment of
+the frameworks (`make bench-adapters`).
+"""
+
+import asyncio
+import importlib
+import json
+import logging
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from demur.gate.enforcer import Enforcer
+from demur.gate.gate import Gate
+from demur.gate.pipeline import Pipeline
+from demur.gate.ruling import Ruling
+from demur.integrations.guarded import guarded
+from demur.integrations.web import PromptGuard, RefusalMiddleware
+from demur.policy.loader import parse_policy
+
+ROUNDS = 15
+CALLS = 20
+POLICY = """
+schema_version: policy.v1
+policy_id: bench
+policy_version: 1.0.0
+defaults: { verdict: ALLOW }
+rules: []
+"""
+PROMPT = "What is on my list for today?"
+ARGUMENTS = {"order_id": "A-1"}
+
+
+class TimedEnforcer(Enforcer):
+    """An enforcer that knows how long it took."""
+
+    spent = 0.0
+
+    def _taken(self, *given: Any, **more: Any) -> Ruling:
+        began = time.perf_counter()
+        try:
+            return super()._taken(*given, **more)
+        finally:
+            self.spent += time.perf_counter() - began
+
+    async def _ataken(self, *given: Any, **more: Any) -> Ruling:
+        began = time.perf_counter()
+        try:
+            return await super()._ataken(*given, **more)
+        finally:
+            self.spent += time.perf_counter() - began
+
+
+class Pair(NamedTuple):
+    """The same work without demur and with it; without, in a framework whose hooks do nothing.
+
+    What a framework takes for calling hooks is its own affair, and is not the adapter's.
+    """
+
+    name: str
+    bare: Callable[[], Awaitable[Any]]
+    with_demur: Callable[[], Awaitable[Any]]
+
+
+def enforcer() -> TimedEnforcer:
+    """Return an enforcer without guards: they are measured elsewhere."""
+    return TimedEnforcer(Gate(parse_policy(POLICY)), pipeline=Pipeline([]), detects=False)
+
+
+def lookup(order_id: str) -> str:
+    """Look an order up."""
+    return f"{order_id} is there"
+
+
+def python(by: TimedEnforcer) -> Pair:
+    """Return a guarded function, scanned results included."""
+    held = guarded(by, action="lookup", result=True)(lookup)
+
+    async def bare() -> str:
+        return lookup("A-1")
+
+    async def with_demur() -> str:
+        return held("A-1")
+
+    return Pair("guarded", bare, with_demur)
+
+
+def web(by: TimedEnforcer) -> Pair:
+    """Return an ASGI application behind the middleware."""
+    body = json.dumps({"prompt": PROMPT}).encode()
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "headers": [(b"content-type", b"application/json")],
+    }
+
+    async def app(_scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    held = RefusalMiddleware(app, PromptGuard(by))
+
+    async def asked(application: Any) -> None:
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(_message: Any) -> None:
+            return None
+
+        await application(dict(scope), receive, send)
+
+    return Pair("web", lambda: asked(app), lambda: asked(held))
+
+
+def openai_client(by: TimedEnforcer) -> Pair:
+    """Return OpenAI's client over a transport that answers at once."""
+    openai = importlib.import_module("openai")
+    guard = importlib.import_module("demur.integrations.openai_client").guard_openai
+    answer = {
+        "id": "c1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": "Nothing."},
+            }
+        ],
+    }
+    httpx = importlib.import_module("httpx2")
+    http = httpx.AsyncClient(
+        transport=httpx.MockTransport(lambda _: httpx.Response(200, json=answer))
+    )
+    plain = openai.AsyncOpenAI(api_key="none", http_client=http)
+    held = guard(plain, by)
+    messages = [{"role": "user", "content": PROMPT}]
+    return Pair(
+        "openai",
+        lambda: plain.chat.completions.create(model="m", messages=messages),
+        lambda: held.chat.completions.create(model="m", messages=messages),
+    )
+
+
+def anthropic_client(by: TimedEnforcer) -> Pair:
+    """Return Anthropic's client over a transport that answers at once."""
+    anthropic = importlib.import_module("anthropic")
+    guard = importlib.import_module("demur.integrations.anthropic_client").guard_anthropic
+    answer = {
+        "id": "m1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Nothing."}],
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+    httpx = importlib.import_module("httpx2")
+    http = httpx.AsyncClient(
+        transport=httpx.MockTransport(lambda _: httpx.Response(200, json=answer))
+    )
+    plain = anthropic.AsyncAnthropic(api_key="none", http_client=http)
+    held = guard(plain, by)
+    given = {
+        "model": "m",
+        "max_tokens": 10,
+        "messages": [{"role": "user", "content": PROMPT}],
+    }
+    return Pair(
+        "anthropic",
+        lambda: plain.messages.create(**given),
+        lambda: held.messages.create(**given),
+    )
+
+
+def openai_agents(by: TimedEnforcer) -> Pair:
+    """Return an agent of the OpenAI Agents SDK, with a tool."""
+    agents = importlib.import_module("agents")
+    fake = importlib.import_module("agents.testing")
+    guard = importlib.import_module("demur.integrations.openai_agents").AgentsGuard(by)
+    agents.set_tracing_disabled(disabled=True)
+    tool = agents.function_tool(lookup)
+
+    async def passes(*_: Any) -> Any:
+        return agents.GuardrailFunctionOutput(output_info=None, tripwire_triggered=False)
+
+    async def lets(_: Any) -> Any:
+        return agents.ToolGuardrailFunctionOutput.allow()
+
+    hooked_tool = agents.function_tool(
+        lookup,
+        tool_input_guardrails=[agents.tool_input_guardrail(lets)],
+        tool_output_guardrails=[agents.tool_output_guardrail(lets)],
+    )
+    hooks = {
+        "input_guardrails": [agents.InputGuardrail(passes, run_in_parallel=False)],
+        "output_guardrails": [agents.OutputGuardrail(passes)],
+    }
+
+    def agent(**more: Any) -> Any:
+        call = fake.function_call("lookup", ARGUMENTS, call_id="c-1")
+        turns = [[call], [fake.assistant_message("There.")]] * (CALLS * (ROUNDS + 1))
+        return agents.Agent("desk", model=fake.ScriptedModel(turns), **more)
+
+    bare, held = agent(tools=[hooked_tool], **hooks), guard.protect(agent(tools=[tool]))
+    return Pair(
+        "openai-agents",
+        lambda: agents.Runner.run(bare, PROMPT),
+        lambda: guard.run(held, PROMPT),
+    )
+
+
+def langchain(by: TimedEnforcer) -> Pair:
+    """Return an agent of LangChain, with a tool."""
+    create_agent = importlib.import_module("langchain.agents").create_agent
+    base = importlib.import_module("langchain.agents.middleware").AgentMiddleware
+    messages = importlib.import_module("langchain_core.messages")
+    fakes = importlib.import_module("langchain_core.language_models.fake_chat_models")
+    middleware = importlib.import_module("demur.integrations.langchain").RefusalMiddleware
+    call = {"name": "lookup", "args": ARGUMENTS, "id": "c-1", "type": "tool_call"}
+
+    class Fake(fakes.GenericFakeChatModel):  # type: ignore[name-defined] # of another environment
+        """Calls the tool, and answers, for ever."""
+
+        def bind_tools(self, _tools: Any, **_: Any) -> Any:
+            """Return itself."""
+            return self
+
+    class Idle(base):  # type: ignore[valid-type,misc] # of another environment
+        """Has the hooks, and does nothing in them."""
+
+        async def abefore_agent(self, state: Any, runtime: Any) -> None:
+            """Do nothing."""
+            del state, runtime
+
+        async def abefore_model(self, state: Any, runtime: Any) -> None:
+            """Do nothing."""
+            del state, runtime
+
+        async def aafter_model(self, state: Any, runtime: Any) -> None:
+            """Do nothing."""
+            del state, runtime
+
+        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+            """Go on."""
+            return await handler(request)
+
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            """Go on."""
+            return await handler(request)
+
+    def turns() -> Iterator[Any]:
+        while True:
+            yield messages.AIMessage("", tool_calls=[call])
+            yield messages.AIMessage("There.")
+
+    bare = create_agent(Fake(messages=turns()), tools=[lookup], middleware=[Idle()])
+    held = create_agent(Fake(messages=turns()), tools=[lookup], middleware=[middleware(by)])
+    return Pair(
+        "langchain",
+        lambda: bare.ainvoke({"messages": PROMPT}),
+        lambda: held.ainvoke({"messages": PROMPT}),
+    )
+
+
+def pydantic_ai(by: TimedEnforcer) -> Pair:
+    """Return an agent of Pydantic AI, with a tool."""
+    parts = importlib.import_module("pydantic_ai.messages")
+    function_model = importlib.import_module("pydantic_ai.models.function").FunctionModel
+    agent_class = importlib.import_module("pydantic_ai").Agent
+    base = importlib.import_module("pydantic_ai.capabilities").AbstractCapability
+    capability = importlib.import_module("demur.integrations.pydantic_ai").RefusalCapability
+
+    def fake(history: Any, _info: Any) -> Any:
+        if any(isinstance(one, parts.ModelResponse) for one in history):
+            return parts.ModelResponse([parts.TextPart("There.")])
+        return parts.ModelResponse([parts.ToolCallPart("lookup", ARGUMENTS)])
+
+    class Idle(base):  # type: ignore[valid-type,misc] # of another environment
+        """Has the hooks, and does nothing in them."""
+
+        async def before_model_request(self, _ctx: Any, request_context: Any) -> Any:
+            """Go on."""
+            return request_context
+
+        async def after_model_request(
+            self, _ctx: Any, *, request_context: Any, response: Any
+        ) -> Any:
+            """Go on."""
+            del request_context
+            return response
+
+        async def before_tool_execute(self, _ctx: Any, *, args: Any, **_: Any) -> Any:
+            """Go on."""
+            return args
+
+        async def after_tool_execute(self, _ctx: Any, *, result: Any, **_: Any) -> Any:
+            """Go on."""
+            return result
+
+    bare = agent_class(function_model(fake), tools=[lookup], capabilities=[Idle()])
+    held = agent_class(function_model(fake), tools=[lookup], capabilities=[capability(by)])
+    return Pair("pydantic-ai", lambda: bare.run(PROMPT), lambda: held.run(PROMPT))
+
+
+def claude(by: TimedEnforcer) -> Pair:
+    """Return what the Claude Agent SDK asks before a tool."""
+    hooks = importlib.import_module("demur.integrations.claude_agent").claude_hooks(by)
+    hook = hooks["PreToolUse"][0].hooks[0]
+    asked = {
+        "hook_event_name": "PreToolUse",
+        "session_id": "s",
+        "transcript_path": "",
+        "cwd": "/",
+        "tool_name": "Read",
+        "tool_input": {"file_path": "list.txt"},
+        "tool_use_id": "t-1",
+    }
+
+    async def bare() -> None:
+        return None
+
+    return Pair("claude-agent-sdk", bare, lambda: hook(dict(asked), "t-1", {"signal": None}))
+
+
+PAIRS = (
+    *(python, web, openai_client, anthropic_client, openai_agents, langchain),
+    *(pydantic_ai, claude),
+)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep frameworks from logging."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+async def timed(work: Callable[[], Awaitable[Any]]) -> float:
+    """Return how long one piece of work takes on average, in microseconds."""
+    began = time.perf_counter()
+    for _ in range(CALLS):
+        await work()
+    return (time.perf_counter() - began) / CALLS * 1e6
+
+
+async def measure(make: Callable[[TimedEnforcer], Pair]) -> str:
+    """Return the row of one adapter."""
+    by = enforcer()
+    pair = make(by)
+    await timed(pair.bare)
+    await timed(pair.with_demur)
+    bare, added, asked = [], [], []
+    for _ in range(ROUNDS):
+        alone = await timed(pair.bare)
+        by.spent = 0.0
+        held = await timed(pair.with_demur)
+        spent = by.spent / CALLS * 1e6
+        bare.append(alone)
+        asked.append(spent)
+        added.append(held - alone - spent)
+    figures = (statistics.median(each) for each in (bare, asked, added))
+    return f"{pair.name:<18}" + "".join(f"{figure:>12.0f}" for figure in figures)
+
+
+def main() -> None:
+    """Print what each adapter adds."""
+    print("microseconds for one run of an agent (or one call), medians")
+    print(f"{'':<18}{'framework':>12}{'enforcer':>12}{'adapter':>12}")
+    with quiet():
+        for make in PAIRS:
+            print(asyncio.run(measure(make)))
+
+
+if __name__ == "__main__":
+    main()
