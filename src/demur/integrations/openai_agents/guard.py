@@ -120,6 +120,8 @@ class AgentsGuard:
             self._on_tool_result, name=_NAME
         )
         self.error_handlers: RunErrorHandlers[Any] = {"model_refusal": self._on_model_refusal}
+        # Making one takes longer than all that a run asks the guard.
+        self._config = self.run_config()
 
     def protect(self, agent: Agent[Any], *, unguarded: Iterable[str] = ()) -> Agent[Any]:
         """Return the agent with all guardrails, and with it all agents that it hands over to.
@@ -338,7 +340,7 @@ class AgentsGuard:
 
     def _settings(self, session: Session | None, **more: Any) -> dict[str, Any]:
         handlers = {**self.error_handlers, **(more.pop("error_handlers", None) or {})}
-        config = more.pop("run_config", None) or self.run_config()
+        config = more.pop("run_config", None) or self._config
         kept = None if session is None else self.session(session)
         return {"session": kept, "run_config": config, "error_handlers": handlers, **more}
 
