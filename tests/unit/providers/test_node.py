@@ -244,8 +244,8 @@ class Lazy:
 class Own:
     """An object with a way of its own to give anything out."""
 
-    def __getattribute__(self, name: str) -> str:
-        return f"given {name}"
+    def __getattribute__(self, name: str) -> object:
+        return object.__getattribute__(self, name) if name[0] == "_" else f"given {name}"
 
 
 def test_objects_that_answer_for_themselves_are_asked() -> None:
