@@ -118,7 +118,7 @@ class Enforcer:
         """Return what guards an answer while it is written."""
         return AnswerStream(
             live(self.pipeline, self.gate, self.registry),
-            longest(self.pipeline),
+            longest(self.pipeline, self.gate),
             prompt,
             judge=lambda text, stopped: self._points.answer(text, at, prompt, stopped),
             by=Takers(

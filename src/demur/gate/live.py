@@ -35,8 +35,10 @@ def live(pipeline: Pipeline, gate: Gate | None, registry: Registry) -> StreamCon
     return StreamConfig(output=config, on_block=OnBlock.END)
 
 
-def longest(pipeline: Pipeline) -> float:
+def longest(pipeline: Pipeline, gate: Gate | None) -> float:
     """Return how long an answer may become before a guard refuses it; infinite if none does."""
+    if gate is not None and gate.mode is not Mode.ENFORCE:
+        return inf
     lengths = (
         float(config_of(Surface.OUTPUT, step.config).longest)
         for step in _output_steps(pipeline)

@@ -154,7 +154,9 @@ class AsyncSafeStream:
 
 
 def _shape(session: Session) -> tuple[StreamConfig | None, float]:
-    return live(session.pipeline, session.gate, session.registry), longest(session.pipeline)
+    return live(session.pipeline, session.gate, session.registry), longest(
+        session.pipeline, session.gate
+    )
 
 
 class _ModelError(Exception):

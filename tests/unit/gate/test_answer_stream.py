@@ -128,3 +128,13 @@ def test_why_a_stream_was_stopped_counts_even_if_a_second_look_sees_nothing() ->
     with pytest.raises(StopIteration) as done:
         steps.send([])
     assert done.value.value.envelope["code"] == "OUTPUT_FORBIDDEN"
+
+
+def test_an_advisory_gate_cuts_nothing_off() -> None:
+    with opened(POLICY, mode="advisory") as gate:
+        step = GuardStep(OUTPUT, OutputConfig(longest=100))
+        stream = Enforcer(gate, pipeline=Pipeline([step])).stream()
+        shown = "".join(stream.add("some words ") for _ in range(30))
+
+        assert stream.end().allowed
+        assert shown + stream.rest == "some words " * 30
