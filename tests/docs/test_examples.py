@@ -25,8 +25,9 @@ WITH_FRAMEWORKS = {
     "mcp_server.py": "wipe: an error of the protocol, ACTION_HIGH_RISK",
     "openai_agents.py": "told the model: REFUND_OVER_ESCALATION_LIMIT",
     "openai_client.py": "record: OUTPUT_FORBIDDEN",
+    "pydantic_ai_agent.py": "waits: REFUND_OVER_ESCALATION_LIMIT",
 }
-WITH_LITELLM: dict[str, str] = {}
+WITH_LITELLM = {"litellm_guardrail.py": "cut off: OUTPUT_FORBIDDEN"}
 
 
 def test_no_example_is_left_out() -> None:

@@ -1,0 +1,302 @@
+"""The guardrail: LiteLLM's hooks, each one a question to the enforcer."""
+
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any, ClassVar, Literal
+
+from litellm.integrations.custom_guardrail import CustomGuardrail
+from litellm.types.guardrails import GuardrailEventHooks
+from litellm.types.utils import GenericGuardrailAPIInputs, GuardrailStatus
+
+from demur.errors import DemurError, InputTypeError
+from demur.gate.answer_stream import AnswerStream
+from demur.gate.answers import with_resources
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.ruling import Ruling
+from demur.guards.tool_call.manifest import ToolDefinition
+from demur.integrations.litellm.reading import (
+    Called,
+    Question,
+    Returned,
+    as_json,
+    called_in,
+    occasion,
+    older_calls_in,
+    question_in,
+    said_in,
+)
+from demur.integrations.litellm.refused import (
+    GuardrailRefused,
+    beside,
+    keep,
+    status_of,
+    traced,
+)
+from demur.integrations.litellm.settings import GuardrailSettingsError, enforcer_of
+from demur.integrations.litellm.stream import Ended, held_back
+
+__all__ = ["RefusalGuardrail"]
+
+_PROVIDER = "demur"
+_USUAL = (GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call)
+# Not `during_mcp_call`: the tool would run while it is still being judged.
+_HOOKS = (*_USUAL, GuardrailEventHooks.during_call, GuardrailEventHooks.pre_mcp_call)
+
+
+class RefusalGuardrail(CustomGuardrail):
+    """Guards requests and responses, streamed ones too.
+
+    In a program, hand over an `enforcer`. The proxy knows only its YAML: there, `demur_config`
+    names the settings file; without one it is what `DEMUR_CONFIG` names, or `demur.toml` in
+    the working directory.
+    """
+
+    # Its own hooks see whole responses: one that a provider filtered has no text to look at.
+    use_native_lifecycle_hooks: ClassVar[bool] = True
+    records_own_guardrail_information: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        enforcer: Enforcer | None = None,
+        *,
+        demur_config: str | None = None,
+        guardrail_name: str | None = "demur",
+        event_hook: Any = None,
+        **settings: Any,
+    ) -> None:
+        if enforcer is not None and not isinstance(enforcer, Enforcer):
+            raise InputTypeError.expected("enforcer", "an `Enforcer`", enforcer)
+        try:
+            super().__init__(
+                guardrail_name=guardrail_name,
+                # Without a mode, LiteLLM would also scan what was logged, once all is over.
+                event_hook=event_hook or list(_USUAL),
+                supported_event_hooks=list(_HOOKS),
+                **settings,
+            )
+            self.enforcer = enforcer_of(demur_config) if enforcer is None else enforcer
+        except DemurError as error:
+            raise GuardrailSettingsError(
+                error.problem, where=error.where, help=error.help
+            ) from error
+        except (ValueError, TypeError) as error:
+            raise GuardrailSettingsError(str(error), where=guardrail_name) from error
+
+    # What is asked.
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> dict[str, Any]:
+        """Judge a request before it leaves; results of tools that are refused say so instead."""
+        del cache, call_type
+        at = occasion(data, user_api_key_dict)
+        if data.get("mcp_tool_name"):
+            await self._tool(data, at)
+            return data
+        event, asked = GuardrailEventHooks.pre_call, question_in(data)
+        await self._prompt(asked.prompt, data, at, event)
+        for result in asked.results:
+            ruling = await self._returned(result, at)
+            if ruling.allowed or ruling.is_hard or not result.replaceable:
+                self._pass(ruling, data, event)
+            else:
+                self._note(ruling, data, event)
+                data["messages"] = _told(data["messages"], result.place, ruling)
+        return data
+
+    async def async_moderation_hook(
+        self, data: dict[str, Any], user_api_key_dict: Any, call_type: str
+    ) -> dict[str, Any]:
+        """Judge a request while the model works on it; nothing of its answer leaves before."""
+        del call_type
+        at = occasion(data, user_api_key_dict)
+        await self._request(question_in(data), data, at, GuardrailEventHooks.during_call)
+        return data
+
+    async def _request(
+        self, asked: Question, data: dict[str, Any], at: Occasion, event: GuardrailEventHooks
+    ) -> None:
+        await self._prompt(asked.prompt, data, at, event)
+        for result in asked.results:
+            self._pass(await self._returned(result, at), data, event)
+
+    async def _prompt(
+        self, text: str, data: dict[str, Any], at: Occasion, event: GuardrailEventHooks
+    ) -> None:
+        if text:
+            self._pass(await self.enforcer.aprompt(text, at), data, event)
+
+    async def _returned(self, result: Returned, at: Occasion) -> Ruling:
+        called = at._replace(call_id=result.call_id)
+        return await self.enforcer.atool_result(
+            result.name, result.content, called, arguments=result.arguments
+        )
+
+    async def _tool(self, data: dict[str, Any], at: Occasion) -> None:
+        name, arguments = data["mcp_tool_name"], data.get("mcp_arguments") or {}
+        description, schema = data.get("mcp_tool_description"), data.get("mcp_input_schema")
+        tool = (
+            ToolDefinition(name=name, description=description or "", schema=schema)
+            if isinstance(schema, dict)
+            else None
+        )
+        source = data.get("mcp_server_name") or ""
+        ruling = await self.enforcer.atool_call(name, arguments, at, tool=tool, source=source)
+        self._pass(ruling, data, GuardrailEventHooks.pre_mcp_call)
+
+    # What is answered.
+
+    async def async_post_call_success_hook(
+        self, data: dict[str, Any], user_api_key_dict: Any, response: Any
+    ) -> Any:
+        """Judge a response before it is handed over; tool calls that are refused are taken out."""
+        at, event = occasion(data, user_api_key_dict), GuardrailEventHooks.post_call
+        prompt = question_in(data).prompt or None
+        said, calls = said_in(response), called_in(response)
+        ruling = await self.enforcer.amodel(response, at, prompt=prompt)
+        if not ruling.allowed:
+            self._pass(ruling, data, event)
+        for text in said:
+            ruling = await self.enforcer.aanswer(text, at, prompt=prompt)
+            self._pass(ruling, data, event)
+            _add_help(response, text, ruling.resources)
+        older = older_calls_in(response)
+        await self._calls(older, at, data, some=False)
+        await self._made(response, calls, at, data)
+        if said and not calls and not older:
+            ruling = await self.enforcer.amodel(None, at, text="\n".join(said), prompt=prompt)
+            for choice in getattr(response, "choices", ()):
+                self._declined(ruling, data, getattr(choice, "message", None))
+        return response
+
+    async def _made(
+        self, response: Any, calls: list[Called], at: Occasion, data: dict[str, Any]
+    ) -> None:
+        """Judge tool calls; those of a chat that are refused are taken out of it."""
+        messages = [getattr(choice, "message", None) for choice in getattr(response, "choices", ())]
+        holders: list[Any] = [one for one in messages if getattr(one, "tool_calls", None)]
+        rulings = await self._calls(calls, at, data, some=bool(holders))
+        for holder in holders:
+            mine, rulings = rulings[: len(holder.tool_calls)], rulings[len(holder.tool_calls) :]
+            keep(holder, holder.tool_calls, mine)
+
+    async def async_post_call_streaming_iterator_hook(
+        self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the chunks of a response, with text that is held back until it is cleared."""
+        at, event = occasion(request_data, user_api_key_dict), GuardrailEventHooks.post_call
+        prompt = question_in(request_data).prompt or None
+
+        async def text(stream: AnswerStream) -> str:
+            self._pass(await stream.aend(), request_data, event)
+            return stream.rest
+
+        async def model(choice: Any, said: str) -> None:
+            ended = {**choice.model_dump(), "message": {}}
+            form = {"object": "chat.completion", "choices": [ended]}
+            ruling = await self.enforcer.amodel(form, at, prompt=prompt)
+            if not ruling.allowed:
+                self._pass(ruling, request_data, event)
+            ruling = await self.enforcer.amodel(None, at, text=said, prompt=prompt)
+            self._declined(ruling, request_data, choice.delta)
+
+        async def whole(said: str) -> None:
+            if not said:
+                return
+            ruling = await self.enforcer.aanswer(said, at, prompt=prompt)
+            self._pass(ruling, request_data, event)
+
+        judging = Ended(
+            lambda: self.enforcer.stream(at, prompt=prompt),
+            text,
+            lambda calls: self._calls(calls, at, request_data, some=True),
+            model,
+            whole,
+        )
+        async for chunk in held_back(response, judging):
+            yield chunk
+
+    async def _calls(
+        self, calls: Iterable[Called], at: Occasion, data: dict[str, Any], *, some: bool
+    ) -> list[Ruling]:
+        """Return the rulings on calls; where not `some` of them may be made, one refuses all."""
+        event = GuardrailEventHooks.post_call
+        rulings = [
+            await self.enforcer.atool_call(
+                call.name, call.arguments, at._replace(call_id=call.call_id)
+            )
+            for call in calls
+        ]
+        refused = [one for one in rulings if not one.allowed]
+        hard = [one for one in refused if one.is_hard]
+        if hard or (refused and (not some or len(refused) == len(rulings))):
+            self._pass((hard or refused)[0], data, event)
+        for ruling in rulings:
+            self._note(ruling, data, event)
+        return rulings
+
+    # What guardrails of LiteLLM are asked elsewhere: by an endpoint, for a batch.
+
+    async def apply_guardrail(
+        self,
+        inputs: GenericGuardrailAPIInputs,
+        request_data: dict[str, Any],
+        input_type: Literal["request", "response"],
+        logging_obj: Any = None,
+    ) -> GenericGuardrailAPIInputs:
+        """Return the inputs if they may pass."""
+        del logging_obj
+        at = occasion(request_data, request_data.get("user_api_key_dict"))
+        if input_type == "request":
+            asked = question_in(
+                {"messages": inputs.get("structured_messages") or inputs.get("texts")}
+            )
+            await self._request(asked, request_data, at, GuardrailEventHooks.pre_call)
+            return inputs
+        for text in inputs.get("texts") or ():
+            ruling = await self.enforcer.aanswer(text, at)
+            self._pass(ruling, request_data, GuardrailEventHooks.post_call)
+        calls = called_in({"tool_calls": inputs.get("tool_calls")})
+        await self._calls(calls, at, request_data, some=False)
+        return inputs
+
+    def _pass(self, ruling: Ruling, data: dict[str, Any], event: GuardrailEventHooks) -> None:
+        self._note(ruling, data, event)
+        if not ruling.allowed:
+            raise GuardrailRefused(ruling, self.guardrail_name)
+
+    def _declined(self, ruling: Ruling, data: dict[str, Any], holder: Any) -> None:
+        """Note that a model declines; its words stay, with the envelope beside them."""
+        if not ruling.allowed and holder is not None:
+            self._note(ruling, data, GuardrailEventHooks.post_call, status="guardrail_flagged")
+            beside(holder, ruling)
+
+    def _note(
+        self,
+        ruling: Ruling,
+        data: dict[str, Any],
+        event: GuardrailEventHooks,
+        status: GuardrailStatus | None = None,
+    ) -> None:
+        self.add_standard_logging_guardrail_information_to_request_data(
+            guardrail_json_response=ruling.envelope or "allow",
+            request_data=data,
+            guardrail_status=status or status_of(ruling),
+            guardrail_provider=_PROVIDER,
+            event_type=event,
+            tracing_detail=traced(ruling),
+        )
+
+
+def _told(messages: list[Any], place: int, ruling: Ruling) -> list[Any]:
+    """Return the messages, with what the model is told in place of a tool's result."""
+    said = {**as_json(messages[place]), "content": ruling.message}
+    return [*messages[:place], said, *messages[place + 1 :]]
+
+
+def _add_help(response: Any, text: str, resources: Iterable[str]) -> None:
+    """Put the lines that must be shown below the text."""
+    lines = tuple(resources)
+    for choice in getattr(response, "choices", ()) if lines else ():
+        message = getattr(choice, "message", None)
+        if message is not None and message.content == text:
+            message.content = with_resources(text, lines)

@@ -1,0 +1,78 @@
+"""A refusal in LiteLLM's own forms: its guardrail exception, and its log of guardrails."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from litellm.exceptions import GuardrailRaisedException
+from litellm.types.utils import GuardrailStatus, GuardrailTracingDetail
+
+from demur.emit.problem import to_problem
+from demur.gate.ruling import Refused, Ruling
+
+__all__ = ["GuardrailRefused", "beside", "keep", "status_of", "traced"]
+
+
+class GuardrailRefused(Refused, GuardrailRaisedException):
+    """A request or response was refused; `ruling` and `envelope` say why.
+
+    The proxy makes an HTTP error of it: the status of the reason code, the code as `code`, and
+    the envelope in `provider_specific_fields` under `refusal`. `blocked_content` is false where
+    nothing was judged.
+    """
+
+    def __init__(self, ruling: Ruling, guardrail_name: str | None = None) -> None:
+        super().__init__(ruling)
+        GuardrailRaisedException.__init__(
+            self,
+            guardrail_name=guardrail_name,
+            message=ruling.line,
+            should_wrap_with_default_message=False,
+            status_code=to_problem(self.refusal)["status"],
+            blocked_content=not ruling.failed,
+        )
+        self.code = self.refusal.code
+        self.provider_specific_fields = {"refusal": ruling.envelope}
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.ruling, self.guardrail_name)
+
+
+def status_of(ruling: Ruling) -> GuardrailStatus:
+    """Return how LiteLLM counts a ruling: a guard that is down has not intervened."""
+    if ruling.failed:
+        return "guardrail_failed_to_respond"
+    if not ruling.allowed:
+        return "guardrail_intervened"
+    return "guardrail_flagged" if ruling.findings else "success"
+
+
+def traced(ruling: Ruling) -> GuardrailTracingDetail:
+    """Return what dashboards filter by: codes, class and advice, the policy. No text of users."""
+    codes = [] if ruling.record is None else [*ruling.record.reason_codes]
+    codes += [found.code for found in ruling.findings]
+    detail = GuardrailTracingDetail(
+        violation_categories=list(dict.fromkeys(codes)),
+        guardrail_action="allow" if ruling.allowed else "refuse",
+    )
+    if ruling.record is not None:
+        detail["guardrail_id"] = ruling.record.decision_id
+    if ruling.refusal is not None:
+        shown = ("code", "refusal_class", "advice", "decided")
+        detail["classification"] = {name: ruling.envelope[name] for name in shown}
+    return detail
+
+
+def beside(holder: Any, ruling: Ruling) -> None:
+    """Put the envelope where a message or chunk has room for what providers say beside it."""
+    fields = getattr(holder, "provider_specific_fields", None) or {}
+    holder.provider_specific_fields = {**fields, "refusal": ruling.envelope}
+
+
+def keep(holder: Any, calls: Sequence[Any], rulings: Sequence[Ruling]) -> None:
+    """Leave in a message the tool calls that are allowed, and beside them why others are not."""
+    refused = [one for one in rulings if not one.allowed]
+    if refused:
+        beside(holder, refused[0])
+    holder.tool_calls = [
+        call for call, ruling in zip(calls, rulings, strict=True) if ruling.allowed
+    ]

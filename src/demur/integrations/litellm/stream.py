@@ -1,0 +1,185 @@
+"""Streamed answers: chunks of a chat leave as they are cleared, other streams once they are whole.
+
+A chunk keeps its form; only text that is not cleared yet waits for a later one. Tool calls
+wait for the end, because their arguments do.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from litellm.types.utils import ModelResponseStream
+
+from demur.gate.answer_stream import AnswerStream
+from demur.gate.ruling import Ruling
+from demur.integrations.litellm.reading import Called, text_in
+from demur.integrations.litellm.refused import GuardrailRefused, keep
+
+__all__ = ["Ended", "held_back"]
+
+
+class Ended(NamedTuple):
+    """What judges an answer at its end: each raises where it is refused.
+
+    `open` begins a text; `text` judges one that was held back and returns what is left of it;
+    `calls` returns the rulings on tool calls of which some may be made; `model` hears how a
+    choice ended and what was said; `whole` judges the text of a stream of another form.
+    """
+
+    open: Callable[[], AnswerStream]
+    text: Callable[[AnswerStream], Awaitable[str]]
+    calls: Callable[[list[Called]], Awaitable[list[Ruling]]]
+    model: Callable[[Any, str], Awaitable[None]]
+    whole: Callable[[str], Awaitable[None]]
+
+
+class _Choice:
+    """One of the answers in a stream."""
+
+    def __init__(self, text: AnswerStream) -> None:
+        self.text = text
+        self.calls: dict[int, Any] = {}
+        self.older: Any = None
+        self.cleared = False
+        self.ended = False
+
+    def shown(self, piece: str) -> str:
+        """Return what of a piece may be shown now."""
+        return piece if self.cleared else self.text.add(piece)
+
+    def take_older(self, piece: Any) -> None:
+        """Keep a piece of a call in the form that came before tool calls."""
+        if self.older is None:
+            self.older = piece.model_copy()
+        else:
+            self.older.arguments = (self.older.arguments or "") + (piece.arguments or "")
+
+    async def rest(self, by: Ended) -> str:
+        """Return what was held back of a text that has come to its end."""
+        rest = "" if self.cleared else await by.text(self.text)
+        self.cleared = True
+        return rest
+
+    def take_calls(self, calls: Any) -> None:
+        """Keep pieces of tool calls, joined by their place."""
+        for place, piece in enumerate(calls or ()):
+            index = place if piece.index is None else piece.index
+            whole = self.calls.get(index)
+            if whole is None:
+                self.calls[index] = piece.model_copy(deep=True)
+            elif piece.function is not None and piece.function.arguments:
+                before = whole.function.arguments or ""
+                whole.function.arguments = before + piece.function.arguments
+
+
+async def held_back(stream: AsyncIterable[Any], by: Ended) -> AsyncIterator[Any]:
+    """Yield the chunks of a stream as they may be shown."""
+    choices: dict[int, _Choice] = {}
+    others: list[Any] = []
+    last: ModelResponseStream | None = None
+    async for chunk in stream:
+        if others or not isinstance(chunk, ModelResponseStream):
+            others.append(chunk)
+        elif not chunk.choices:
+            yield chunk
+        else:
+            first, last = last is None, chunk.model_copy(deep=True)
+            if await _shown(last, choices, by) or first:
+                yield last
+            async for out in _stopped(stream, last, choices, by):
+                yield out
+    if last is not None:
+        async for out in _broken_off(last, choices, by):
+            yield out
+    await by.whole(_text(others))
+    for chunk in others:
+        yield chunk
+
+
+async def _broken_off(
+    last: ModelResponseStream, choices: dict[int, _Choice], by: Ended
+) -> AsyncIterator[ModelResponseStream]:
+    """Yield what is held back of answers that have no end; it is judged all the same."""
+    for index, choice in choices.items():
+        if not choice.ended:
+            chunk, part = _alone(last, index)
+            await _end(part, choice, by)
+            yield chunk
+
+
+async def _stopped(
+    stream: Any, last: ModelResponseStream, choices: dict[int, _Choice], by: Ended
+) -> AsyncIterator[ModelResponseStream]:
+    """Yield what is left of answers that guards want to hear no more of, if it is allowed."""
+    for index, choice in choices.items():
+        if choice.text.stopped and not choice.cleared:
+            chunk, part = _alone(last, index)
+            try:
+                part.delta.content = await choice.rest(by)
+            except GuardrailRefused:
+                # Not every stream can be closed; its words go nowhere either way.
+                with suppress(Exception):
+                    await stream.aclose()
+                raise
+            yield chunk
+
+
+def _alone(last: ModelResponseStream, index: int) -> tuple[ModelResponseStream, Any]:
+    """Return a chunk like the last one, with nothing in it but one empty choice."""
+    chunk = last.model_copy(deep=True)
+    part: Any = chunk.choices[0]
+    part.index, part.finish_reason = index, None
+    part.delta.content, part.delta.tool_calls = "", None
+    chunk.choices = [part]
+    return chunk, part
+
+
+async def _shown(chunk: ModelResponseStream, choices: dict[int, _Choice], by: Ended) -> bool:
+    """Leave in a chunk what may be shown; return whether there is anything in it."""
+    left = False
+    for part in chunk.choices:
+        choice = choices.get(part.index)
+        if choice is None:
+            choice = choices[part.index] = _Choice(by.open())
+        delta = part.delta
+        piece, calls = getattr(delta, "content", None), getattr(delta, "tool_calls", None)
+        choice.take_calls(calls)
+        older = getattr(delta, "function_call", None)
+        if older is not None:
+            choice.take_older(older)
+            delta.function_call = None
+        shown = choice.shown(piece) if piece else ""
+        delta.content, delta.tool_calls = shown if piece else piece, None
+        if part.finish_reason is not None:
+            await _end(part, choice, by)
+        held = (piece or calls or older) and not shown and part.finish_reason is None
+        left = left or not held or bool(getattr(delta, "reasoning_content", None))
+    return left
+
+
+async def _end(part: Any, choice: _Choice, by: Ended) -> None:
+    choice.ended = True
+    rest = await choice.rest(by)
+    await by.model(part, "" if choice.calls else choice.text.text)
+    if rest:
+        part.delta.content = (part.delta.content or "") + rest
+    if choice.older is not None:
+        await by.calls([Called(str(choice.older.name), choice.older.arguments or "", None)])
+        part.delta.function_call = choice.older
+    if choice.calls:
+        calls = list(choice.calls.values())
+        rulings = await by.calls([_called(call) for call in calls])
+        keep(part.delta, calls, rulings)
+
+
+def _called(call: Any) -> Called:
+    function = call.function
+    return Called(str(function.name), function.arguments or "", call.id)
+
+
+def _text(chunks: list[Any]) -> str:
+    """Return the text of a stream that is no chat; its events may be cut anywhere."""
+    if all(isinstance(one, bytes | str) for one in chunks):
+        pieces = [one.encode() if isinstance(one, str) else one for one in chunks]
+        return text_in(b"".join(pieces))
+    return "".join(text_in(one) for one in chunks)

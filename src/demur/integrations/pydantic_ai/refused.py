@@ -1,0 +1,47 @@
+"""A refusal in the framework's own forms: an error that ends the run, a denied tool call."""
+
+from pydantic_ai.exceptions import AgentRunError, ToolFailedError
+from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+
+from demur.gate.ruling import Refused, Ruling
+
+__all__ = ["RunRefused", "denial", "deny", "or_end"]
+
+
+class RunRefused(Refused, AgentRunError):  # noqa: N818 - it says what happened, and nothing went wrong
+    """A run ended because something in it was refused; `ruling` and `envelope` say what."""
+
+
+def or_end(ruling: Ruling) -> Ruling:
+    """Return the ruling if it allows; otherwise the run ends.
+
+    Raises:
+        RunRefused: It does not allow.
+    """
+    if not ruling.allowed:
+        raise RunRefused(ruling)
+    return ruling
+
+
+def deny(ruling: Ruling, call: ToolCallPart) -> None:
+    """Keep a tool's call or its result from happening, unless the ruling allows it.
+
+    Raises:
+        RunRefused: Nothing lifts it.
+        ToolFailedError: The model reads why in place of a result, and may go on.
+    """
+    if ruling.is_hard:
+        raise RunRefused(ruling)
+    if not ruling.allowed:
+        raise ToolFailedError(denial(ruling, call))
+
+
+def denial(ruling: Ruling, call: ToolCallPart) -> ToolReturnPart:
+    """Return what answers a refused call: the message for the model, the envelope for programs."""
+    return ToolReturnPart(
+        call.tool_name,
+        ruling.message,
+        call.tool_call_id,
+        outcome="denied",
+        metadata={"refusal": ruling.envelope},
+    )

@@ -1,0 +1,168 @@
+"""Scenes played through LiteLLM's SDK, by a host that asks it turn after turn."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, cast
+
+# Or else it asks the network for prices when it is imported.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+
+import litellm
+from litellm.llms.custom_llm import CustomLLM
+from litellm.types.utils import ModelResponse
+
+from demur.emit.envelope import from_envelope
+from demur.gate.enforcer import Enforcer
+from demur.integrations.litellm import GuardrailRefused, RefusalGuardrail
+from demur.model.refusal import Refusal
+from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Tools, Turn
+
+__all__ = ["MODEL", "LiteLLMStage", "ScriptedModel", "guarded_by", "logged", "orphans"]
+
+MODEL = "scripted/any"
+
+
+class ScriptedModel(CustomLLM):
+    """A provider that says what it was told to; `heard` keeps what it was sent, call by call."""
+
+    def __init__(self, turns: Sequence[Turn | ModelResponse]) -> None:
+        super().__init__()
+        self.turns = turns
+        self.heard: list[list[dict[str, Any]]] = []
+
+    def _next(self, messages: list[dict[str, Any]]) -> Turn | ModelResponse:
+        turn = self.turns[len(self.heard)]
+        self.heard.append(list(messages))
+        return turn
+
+    async def acompletion(self, *_args: Any, **given: Any) -> ModelResponse:
+        """Return the next answer."""
+        turn = self._next(given["messages"])
+        return turn if isinstance(turn, ModelResponse) else _response(turn, len(self.heard))
+
+    async def _stream(self, *_args: Any, **given: Any) -> AsyncIterator[Any]:
+        turn = self._next(given["messages"])
+        assert isinstance(turn, Say)
+        for piece in turn.pieces:
+            yield _chunk(piece)
+        yield {**_chunk(""), "is_finished": True, "finish_reason": "stop"}
+
+    # Its own type says that this is awaited first, which nobody does.
+    astreaming = cast("Any", _stream)
+
+
+def _chunk(text: str) -> dict[str, Any]:
+    return {
+        "text": text,
+        "is_finished": False,
+        "finish_reason": "",
+        "index": 0,
+        "tool_use": None,
+        "usage": None,
+    }
+
+
+def _response(turn: Turn, number: int) -> ModelResponse:
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    reason = "stop"
+    if isinstance(turn, Say):
+        message["content"] = turn.text
+    elif isinstance(turn, Ask):
+        reason = "tool_calls"
+        message["tool_calls"] = [
+            {
+                "id": f"call-{number}-{place}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(dict(given))},
+            }
+            for place, (name, given) in enumerate(turn.calls)
+        ]
+    else:
+        reason = "content_filter"
+    return ModelResponse(choices=[{"index": 0, "finish_reason": reason, "message": message}])
+
+
+def guarded_by(guardrail: RefusalGuardrail, model: CustomLLM) -> None:
+    """Let LiteLLM ask this model, past this guardrail."""
+    litellm.callbacks = [guardrail]
+    litellm.custom_provider_map = [{"provider": "scripted", "custom_handler": model}]
+    cast("Any", litellm.utils).custom_llm_setup()
+
+
+def logged(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what LiteLLM's log of guardrails has for a request."""
+    metadata = data.get("metadata") or {}
+    return list(metadata.get("standard_logging_guardrail_information") or ())
+
+
+def orphans(messages: Sequence[dict[str, Any]]) -> int:
+    """Return how many tool calls nothing answers."""
+    asked = {call["id"] for one in messages for call in one.get("tool_calls") or ()}
+    return len(asked - {one.get("tool_call_id") for one in messages})
+
+
+class LiteLLMStage:
+    """Plays scenes as a program does that runs the tools itself, and asks again."""
+
+    name = "litellm"
+    points = frozenset(Point)
+    ends_runs = False
+
+    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+        """Return what was seen."""
+        return asyncio.run(_Run(scene, enforcer, tools).seen())
+
+
+class _Run:
+    def __init__(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> None:
+        self._scene = scene
+        self._tools = tools
+        self._model = ScriptedModel(scene.turns)
+        self._guardrail = RefusalGuardrail(enforcer, default_on=True)
+        self._messages: list[dict[str, Any]] = [{"role": "user", "content": scene.prompt}]
+        self._shown: list[str] = []
+        self._refusal: Refusal | None = None
+
+    async def seen(self) -> Seen:
+        """Return what was seen."""
+        guarded_by(self._guardrail, self._model)
+        try:
+            for _turn in self._scene.turns:
+                await self._turn()
+        except GuardrailRefused as refused:
+            self._refusal = from_envelope(refused.provider_specific_fields["refusal"])
+            self._shown.append(refused.ruling.words)
+        heard = json.dumps(self._model.heard[1:])
+        return Seen(self._refusal, "".join(self._shown), heard, orphans(self._messages))
+
+    async def _turn(self) -> None:
+        data = {
+            "model": MODEL,
+            "messages": self._messages,
+            "guardrails": ["demur"],
+            "metadata": {"session_id": "session-1"},
+        }
+        if self._scene.point is Point.STREAM:
+            stream = await litellm.acompletion(**data, stream=True)
+            hook = self._guardrail.async_post_call_streaming_iterator_hook
+            async for chunk in hook(None, stream, data):
+                self._shown.append(chunk.choices[0].delta.content or "")
+            return
+        response = await litellm.acompletion(**data)
+        message = response.choices[0].message
+        said = message.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True)
+        self._messages = [*self._messages, said]
+        self._shown.append(message.content or "")
+        for call in message.tool_calls or ():
+            returned = self._tools.run(call.function.name, json.loads(call.function.arguments))
+            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": returned})
+        beside = (message.provider_specific_fields or {}).get("refusal")
+        self._refusal = from_envelope(beside) or _logged(data) or self._refusal
+
+
+def _logged(data: Mapping[str, Any]) -> Refusal | None:
+    """Return the last refusal that LiteLLM's log of guardrails has for a request."""
+    found = [from_envelope(one["guardrail_response"]) for one in logged(data)]
+    return next((one for one in reversed(found) if one is not None), None)
