@@ -137,17 +137,20 @@ class Enforcer:
         source: str = "",
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
+        describe: Describe | None = None,
     ) -> Ruling:
         """Return the ruling on a tool call that is about to be made.
 
         `arguments` are values or the JSON text that a model wrote; `tool` is the definition as
-        its server `source` presents it now. `grants` and `accepted` speak for this call alone.
+        its server `source` presents it now. `grants`, `accepted` and `describe` speak for this
+        call alone.
         """
         steps = self._points.tool_call(
             lambda: ToolCall(name=name, arguments=plain(arguments), tool=tool, source=source),
             at,
-            grants,
-            accepted,
+            grants=grants,
+            accepted=accepted,
+            describe=describe,
         )
         return self._taken(steps, Surface.TOOL_CALL, at, name)
 
@@ -161,13 +164,15 @@ class Enforcer:
         source: str = "",
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
+        describe: Describe | None = None,
     ) -> Ruling:
         """Return the ruling on a tool call, like `tool_call`."""
         steps = self._points.tool_call(
             lambda: ToolCall(name=name, arguments=plain(arguments), tool=tool, source=source),
             at,
-            grants,
-            accepted,
+            grants=grants,
+            accepted=accepted,
+            describe=describe,
         )
         return await self._ataken(steps, Surface.TOOL_CALL, at, name)
 
@@ -180,6 +185,7 @@ class Enforcer:
         arguments: Mapping[str, Any] | str | None = None,
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
+        describe: Describe | None = None,
     ) -> Ruling:
         """Return the ruling on what a tool returned: a text, or what has a JSON form.
 
@@ -187,7 +193,7 @@ class Enforcer:
         once something was found. Without `arguments`, those of the last open call in the run.
         """
         steps = self._points.tool_result(
-            name, result, at, arguments, grants=grants, accepted=accepted
+            name, result, at, arguments, grants=grants, accepted=accepted, describe=describe
         )
         return self._taken(steps, Surface.TOOL_RESULT, at, name)
 
@@ -200,10 +206,11 @@ class Enforcer:
         arguments: Mapping[str, Any] | str | None = None,
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
+        describe: Describe | None = None,
     ) -> Ruling:
         """Return the ruling on what a tool returned, like `tool_result`."""
         steps = self._points.tool_result(
-            name, result, at, arguments, grants=grants, accepted=accepted
+            name, result, at, arguments, grants=grants, accepted=accepted, describe=describe
         )
         return await self._ataken(steps, Surface.TOOL_RESULT, at, name)
 

@@ -97,8 +97,10 @@ class Points(NamedTuple):
         self,
         call_of: Callable[[], ToolCall],
         at: Occasion,
+        *,
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
+        describe: Describe | None = None,
     ) -> Steps[Ruling]:
         """Rule on a tool call that is about to be made; what makes none of it is refused, too."""
         call, grants = call_of(), tuple(grants)
@@ -116,7 +118,7 @@ class Points(NamedTuple):
                 lambda kept: (without_refused(kept, made) if grants else kept).add(made),
             )
             found = [*found, *(yield Look(Surface.TOOL_LOOP, history))]
-        asked = self._request(self.describe(call.name, arguments), "tool_call", at)
+        asked = self._request((describe or self.describe)(call.name, arguments), "tool_call", at)
         ruling: Ruling = yield from self._decided(
             Surface.TOOL_CALL, asked, found, at, grants=grants, accepted=accepted
         )
@@ -135,6 +137,7 @@ class Points(NamedTuple):
         *,
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
+        describe: Describe | None = None,
     ) -> Steps[Ruling]:
         """Rule on what a tool returned: on the same request as before, with what is known now."""
         text = as_text(result)
@@ -142,7 +145,7 @@ class Points(NamedTuple):
         found = yield Look(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
         if not found:
             return Ruling(Surface.TOOL_RESULT, locale=self.locale)
-        asked = self._request(self.describe(name, given), "tool_result", at)
+        asked = self._request((describe or self.describe)(name, given), "tool_result", at)
         return (
             yield from self._decided(
                 Surface.TOOL_RESULT, asked, found, at, grants=grants, accepted=accepted

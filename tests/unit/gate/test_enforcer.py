@@ -155,6 +155,9 @@ def test_a_host_may_describe_calls_itself(gate: Gate) -> None:
     assert request["trace"]["order"] == "A-1"
     assert request["extensions"] == {"x": 1, "stage": "tool_call"}
     assert request["subject"] == AGENT
+    plain = Enforcer(gate, pipeline=NOBODY)
+    assert not plain.tool_call("refund", {"order": "A-1"}, describe=described).allowed
+    assert plain.tool_call("refund", {"order": "A-1"}).allowed
 
 
 def test_constraints_that_are_accepted_bind_who_goes_ahead(gate: Gate) -> None:
