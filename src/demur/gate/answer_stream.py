@@ -48,6 +48,7 @@ class AnswerStream:
         self._shown = 0
         self._broken: Exception | None = None
         self._rest: str | None = None
+        self._ruling: Ruling | None = None
         self.stopped = False
 
     @property
@@ -72,10 +73,14 @@ class AnswerStream:
 
     def end(self) -> Ruling:
         """Return the ruling on the whole answer; nothing follows."""
+        if self._ruling is not None:
+            return self._ruling
         return self._ended(self._by.take(self._steps()))
 
     async def aend(self) -> Ruling:
         """Return the ruling, like `end`; the event loop runs on meanwhile."""
+        if self._ruling is not None:
+            return self._ruling
         return self._ended(await self._by.atake(self._steps()))
 
     @property
@@ -114,4 +119,5 @@ class AnswerStream:
         else:
             self._rest = with_resources(self.text[self._shown :], ruling.resources)
         self.stopped = True
+        self._ruling = ruling
         return ruling

@@ -1,48 +1,167 @@
 """A tool call as a request: what policies read of it."""
 
+import dataclasses
+import os
+import re
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from datetime import date, time
+from decimal import Decimal
+from enum import Enum
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
 from demur.errors import InputError
 
-__all__ = ["Describe", "describe_call", "plain"]
+__all__ = ["Describe", "Opaque", "describe_call", "plain"]
 
 # From a tool's name and arguments to the parts of a request.
 Describe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+
+_DEEPEST = 100
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_NUMBER = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\s*", re.ASCII)
+
+
+class Opaque(str):
+    """The name of a type, in place of a value that has no form of its own on record."""
+
+    __slots__ = ()
 
 
 def describe_call(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the request: an action named like the tool, with its arguments as evidence.
 
-    An argument `amount`, with `currency` beside it, is the amount of the action, too. A model
-    may have written all of it: a host that knows facts for sure describes calls by them.
+    An argument `amount`, with `currency` beside it, is the amount of the action, too; one that
+    is no number is handed on as it is, for a policy that compares it to say so. A model may
+    have written all of it: a host that knows facts for sure describes calls by them.
     """
     action: dict[str, Any] = {"type": name}
-    amount = _amount(arguments)
+    amount = arguments.get("amount")
     if amount is not None:
-        action["amount"] = amount
+        action["amount"] = _amount(amount, arguments.get("currency"))
     return {"action": action, "evidence": arguments}
 
 
-def _amount(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    value = arguments.get("amount")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        currency = arguments.get("currency")
-        return {"value": value, **({"currency": currency} if isinstance(currency, str) else {})}
+def _amount(value: Any, currency: Any) -> dict[str, Any]:
     if isinstance(value, Mapping) and "value" in value:
-        return dict(value)
+        return {**value, "value": _number(value["value"])}
+    beside = {"currency": currency} if isinstance(currency, str) else {}
+    return {"value": _number(value), **beside}
+
+
+def _number(value: Any) -> Any:
+    """Return the number that a text says; tools read such a text as one."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
+        return value
+    number = float(value)
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def plain(
+    value: Any, *, opaque: Callable[[Any], str] = lambda value: Opaque(f"<{type(value).__name__}>")
+) -> Any:
+    """Return a value in the types of JSON; what has no such form is what `opaque` makes of it.
+
+    Raises:
+        InputError: It is nested too deep, or two of its keys are one in JSON.
+    """
+    return _Plain(opaque).of(value, 0)
+
+
+class _Plain:
+    def __init__(self, opaque: Callable[[Any], str]) -> None:
+        self._opaque = opaque
+
+    def of(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind in _PLAIN or kind is Opaque:
+            return value
+        if depth > _DEEPEST:
+            raise InputError("the value is nested too deep", where="arguments")
+        if isinstance(value, Mapping):
+            return self._mapping(value, depth)
+        if isinstance(value, list | tuple | AbstractSet):
+            return self._listed(value, depth)
+        return self._other(value, depth)
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        made = {_key(key): self.of(part, depth + 1) for key, part in value.items()}
+        if len(made) < len(value):
+            raise InputError("two keys of an object are one in JSON", where="arguments")
+        return made
+
+    def _listed(self, value: Any, depth: int) -> Any:
+        if hasattr(value, "_asdict"):
+            return self._mapping(value._asdict(), depth)
+        return [self.of(part, depth + 1) for part in value]
+
+    def _other(self, value: Any, depth: int) -> Any:
+        if isinstance(value, Enum):
+            return self.of(value.value, depth + 1)
+        if isinstance(value, Decimal):
+            return _decimal(value)
+        simple = _simple(value)
+        if simple is not None:
+            return simple
+        fields = _fields(value)
+        return self._opaque(value) if fields is None else self.of(fields, depth + 1)
+
+
+def _key(key: Any) -> str:
+    return key if isinstance(key, str) else str(key)
+
+
+def _decimal(value: Decimal) -> Any:
+    if not value.is_finite():
+        return str(value)
+    whole = value == value.to_integral_value() and abs(value) < 2**53
+    return int(value) if whole else float(value)
+
+
+def _simple(value: Any) -> Any:
+    """Return what stands for a value by itself: a text or a number; None if nothing does."""
+    for kinds, made in _SIMPLE:
+        if isinstance(value, kinds):
+            return made(value)
     return None
 
 
-def plain(value: Any) -> Any:
-    """Return arguments as JSON; of what has no such form, the name of its type."""
+def _text(value: bytes | bytearray | memoryview) -> str:
+    return bytes(value).decode("utf-8", "replace")
+
+
+def _path(value: os.PathLike[Any]) -> str:
+    path = os.fspath(value)
+    return path if isinstance(path, str) else _text(path)
+
+
+_SIMPLE: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
+    # Kinds of their own that are texts or numbers as well.
+    ((str,), str.__str__),
+    ((int,), int),
+    ((float,), float),
+    ((bytes, bytearray, memoryview), _text),
+    ((os.PathLike,), _path),
+    ((date, time), lambda value: value.isoformat()),
+    ((UUID,), str),
+)
+
+
+def _fields(value: Any) -> Any:
+    """Return the fields of an object that is made of fields, or None."""
+    if isinstance(value, type):
+        return None
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump):
+        return None
     try:
-        return msgspec.to_builtins(value, str_keys=True, enc_hook=_name)
-    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
-        raise InputError("the arguments cannot be put on record", where="arguments") from error
-
-
-def _name(value: object) -> str:
-    return f"<{type(value).__name__}>"
+        return dump()
+    except Exception as error:  # somebody else's code may raise anything
+        raise InputError("a model cannot be read", where="arguments") from error

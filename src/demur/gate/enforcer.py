@@ -22,7 +22,7 @@ from demur.gate.histories import Histories, LocalHistories
 from demur.gate.live import live, longest
 from demur.gate.occasion import Occasion
 from demur.gate.pipeline import Pipeline
-from demur.gate.points import COMMANDS, Authority, Points
+from demur.gate.points import Authority, Points
 from demur.gate.ruling import Ruling
 from demur.gate.session import ACTION_TYPE
 from demur.gate.standard import standard_pipeline
@@ -50,9 +50,9 @@ class Enforcer:
     nothing is stored. Without a pipeline, the built-in and installed guards look.
 
     `describe` makes a request of a tool call, `accepted` are constraints that the tools
-    honour, `authority` looks up grants for a request, `commands` names the tools that run
-    what stands in one of their arguments; `detects` says that prose of a model is searched
-    for refusals, `histories` keep what the guard of tool loops looks back on.
+    honour, `authority` looks up grants for a request, `commands` names further tools that run
+    what stands in one of their arguments, and which one. `detects` says that prose of a model
+    is searched for refusals, `histories` keep what the guard of tool loops looks back on.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Enforcer:
         describe: Describe = describe_call,
         accepted: Collection[str] = (),
         authority: Authority | None = None,
-        commands: Mapping[str, str] = COMMANDS,
+        commands: Mapping[str, str] | None = None,
         detects: bool = True,
         monitor: Monitor | None = None,
         histories: Histories | None = None,
@@ -91,7 +91,7 @@ class Enforcer:
             describe,
             tuple(accepted),
             authority,
-            commands,
+            commands or {},
             detects,
             frozenset(self.pipeline.surfaces),
         )

@@ -9,9 +9,21 @@ from msgspec.structs import replace
 
 from demur.guards.tool_loop.history import Call, History
 
-__all__ = ["MOST_RUNS", "Histories", "LocalHistories", "finished", "last_open", "without_refused"]
+__all__ = [
+    "LONG_S",
+    "MOST_RUNS",
+    "Histories",
+    "LocalHistories",
+    "aged",
+    "begun_anew",
+    "finished",
+    "last_open",
+    "without_refused",
+]
 
 MOST_RUNS = 10_000
+# What was done so long ago makes no circle.
+LONG_S = 600.0
 _NONE = History()
 
 Change = Callable[[History], History]
@@ -35,8 +47,8 @@ class LocalHistories:
     def update(self, run: str, change: Change) -> History:
         """Return the history of a run after `change`."""
         with self._lock:
-            history = change(self._runs.pop(run, _NONE))
-            self._runs[run] = history
+            history = self._runs[run] = change(self._runs.get(run, _NONE))
+            self._runs.move_to_end(run)
             while len(self._runs) > self._most:
                 self._runs.popitem(last=False)
         return history
@@ -69,3 +81,21 @@ def without_refused(history: History, call: Call) -> History:
 def _was_refused(one: Call, call: Call) -> bool:
     same = (one.name, one.exact) == (call.name, call.exact)
     return same and one.failed and one.result is None
+
+
+def begun_anew(history: History) -> History:
+    """Return the history at the beginning of another round: what was used up is kept."""
+    return _without(history, lambda _: True)
+
+
+def aged(history: History, now_s: float) -> History:
+    """Return the history without calls of long ago; of times to come, another clock tells."""
+    return _without(history, lambda call: call.at_s is None or not 0 <= now_s - call.at_s <= LONG_S)
+
+
+def _without(history: History, past: Callable[[Call], bool]) -> History:
+    earlier = history.earlier
+    for call in history.calls:
+        if past(call):
+            earlier = earlier.plus(call)
+    return History(calls=tuple(one for one in history.calls if not past(one)), earlier=earlier)

@@ -5,25 +5,32 @@ was clean all along is decided once, before something happens; what comes back i
 only if something was found in it.
 """
 
-import json
-import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.detect.detector import detect_refusal
 from demur.detect.signal import RefusalKind, to_refusal
-from demur.errors import InputTypeError
+from demur.errors import InputError, InputTypeError
+from demur.gate.commands import commands_in
 from demur.gate.described import Describe, describe_call, plain
 from demur.gate.gate import Gate
-from demur.gate.histories import Histories, finished, last_open, without_refused
+from demur.gate.histories import (
+    Histories,
+    aged,
+    begun_anew,
+    finished,
+    last_open,
+    without_refused,
+)
 from demur.gate.occasion import Occasion
 from demur.gate.pipeline import Pipeline
 from demur.gate.rate_guard import RateAsk
 from demur.gate.ruling import Ruling, counts, rule
 from demur.gate.session import ACTION_TYPE
 from demur.gate.steps import Decide, Look, Steps
+from demur.gate.texts import texts_in
 from demur.guards.code_execution.event import Command
 from demur.guards.input.guard import InputText
 from demur.guards.output.guard import OutputText
@@ -36,21 +43,7 @@ from demur.model.grant import Grant
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
 
-__all__ = ["COMMANDS", "Authority", "Points"]
-
-# Tools that run what stands in one of their arguments, by name.
-COMMANDS: Mapping[str, str] = {
-    "Bash": "command",
-    "bash": "command",
-    "shell": "command",
-    "terminal": "command",
-    "run_command": "command",
-    "execute_command": "command",
-    "run_shell_command": "command",
-    "python": "code",
-    "python_repl": "code",
-    "execute_python": "code",
-}
+__all__ = ["Authority", "Points"]
 
 # Who looks for grants that were given for a request.
 Authority = Callable[[Mapping[str, Any]], Iterable[Grant]]
@@ -70,24 +63,29 @@ class Points(NamedTuple):
     describe: Describe = describe_call
     accepted: tuple[str, ...] = ()
     authority: Authority | None = None
-    commands: Mapping[str, str] = COMMANDS
+    commands: Mapping[str, str] = {}
     detects: bool = True
     surfaces: frozenset[str] = frozenset()
 
     def prompt(self, text: str, at: Occasion, cost: int) -> Steps[Ruling]:
         """Rule on a prompt that is about to reach a model."""
-        found = yield Look(Surface.INPUT, InputText(_text("a prompt", text), self.locale))
+        found = yield Look(Surface.INPUT, InputText(texts_in(_text("a prompt", text)), self.locale))
         if Surface.RATE in self.surfaces:
             ask = RateAsk(key=at.counted_as(at.subject or self.subject), cost=cost)
             found = [*found, *(yield Look(Surface.RATE, ask))]
         asked = self._request({"action": {"type": ACTION_TYPE}}, "input", at)
-        return (yield from self._decided(Surface.INPUT, asked, found, at))
+        ruling: Ruling = yield from self._decided(Surface.INPUT, asked, found, at)
+        run = self._run(at)
+        if ruling.allowed and run is not None:
+            # Who asks the same tomorrow goes in no circle today.
+            self.histories.update(run, begun_anew)
+        return ruling
 
     def answer(
         self, text: str, at: Occasion, prompt: str | None, stopped: Finding | None = None
     ) -> Steps[Ruling]:
         """Rule on what a model said; `stopped` is why it was not listened to any further."""
-        found = yield Look(Surface.OUTPUT, OutputText(_text("an answer", text), prompt))
+        found = yield Look(Surface.OUTPUT, OutputText(texts_in(_text("an answer", text)), prompt))
         if stopped is not None and stopped.code not in {one.code for one in found}:
             found = [*found, stopped]
         asked = self._request({"action": {"type": ACTION_TYPE}}, "output", at)
@@ -106,17 +104,16 @@ class Points(NamedTuple):
         call, grants = call_of(), tuple(grants)
         arguments = _arguments(call.arguments)
         found = yield Look(Surface.TOOL_CALL, call)
-        command = arguments.get(self.commands.get(call.name, ""))
-        if command is not None and Surface.CODE_EXECUTION in self.surfaces:
-            event = Command(text=_command(command))
-            found = [*found, *(yield Look(Surface.CODE_EXECUTION, event))]
-        if self._keeps_history(at):
-            assert at.run is not None
+        if arguments is None and not self._stops(found):
+            raise InputError("the arguments cannot be read", where="arguments")
+        arguments = arguments or {}
+        if Surface.CODE_EXECUTION in self.surfaces:
+            for text in commands_in(call.name, arguments, self.commands):
+                found = [*found, *(yield Look(Surface.CODE_EXECUTION, Command(text=text)))]
+        run = self._run(at)
+        if run is not None:
             made = Call(name=call.name, arguments=arguments, at_s=self.seconds())
-            history = self.histories.update(
-                at.run,
-                lambda kept: (without_refused(kept, made) if grants else kept).add(made),
-            )
+            history = self.histories.update(run, lambda kept: _going_on(kept, made, grants))
             found = [*found, *(yield Look(Surface.TOOL_LOOP, history))]
         asked = self._request((describe or self.describe)(call.name, arguments), "tool_call", at)
         ruling: Ruling = yield from self._decided(
@@ -140,11 +137,12 @@ class Points(NamedTuple):
         describe: Describe | None = None,
     ) -> Steps[Ruling]:
         """Rule on what a tool returned: on the same request as before, with what is known now."""
-        text = as_text(result)
+        text = texts_in(result)
         given = self._finish(name, arguments, text, at, failed=False)
         found = yield Look(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
-        if not found:
-            return Ruling(Surface.TOOL_RESULT, locale=self.locale)
+        if not self._matters(found):
+            # The call was decided on: a mere warning about its result does not undo that.
+            return self.alone(Surface.TOOL_RESULT, found)
         asked = self._request((describe or self.describe)(name, given), "tool_result", at)
         return (
             yield from self._decided(
@@ -173,7 +171,7 @@ class Points(NamedTuple):
         """Rule on an event of any surface."""
         found = yield Look(surface, event)
         if found and not self._matters(found):
-            return rule(surface, found, None, registry=self.registry, locale=self.locale)
+            return self.alone(surface, found)
         asked = self._request({"action": {"type": action}}, str(surface), at)
         return (yield from self._if_found(surface, asked, found, at))
 
@@ -186,7 +184,7 @@ class Points(NamedTuple):
         """Return the ruling on findings that nobody decided on."""
         return rule(surface, findings, None, registry=self.registry, locale=self.locale)
 
-    def _matters(self, found: Iterable[Finding]) -> bool:
+    def _matters(self, found: Collection[Finding]) -> bool:
         """Return whether findings stop something, or a rule may make them.
 
         No policy need know the action at which they were seen; its default says nothing then.
@@ -194,7 +192,11 @@ class Points(NamedTuple):
         reads = self.gate is not None and any(
             rule.reads_findings for rule in self.gate.policy.rules
         )
-        return reads or any(counts(one.code, one.action, self.registry) for one in found)
+        return bool(found) and (reads or self._stops(found))
+
+    def _stops(self, found: Iterable[Finding]) -> bool:
+        """Return whether findings stop what they are about, where no gate decides."""
+        return any(counts(one.code, one.action, self.registry) for one in found)
 
     def _if_found(
         self, surface: Surface, asked: Mapping[str, Any], found: Iterable[Finding], at: Occasion
@@ -218,7 +220,7 @@ class Points(NamedTuple):
         if self.gate is not None:
             given = () if self.authority is None else self.authority(asked)
             # INVARIANT: accepted constraints lift nothing that a guard found.
-            seen = any(counts(one.code, one.action, self.registry) for one in found)
+            seen = self._stops(found)
             record = yield Decide(
                 asked,
                 found,
@@ -238,8 +240,13 @@ class Points(NamedTuple):
         asked["extensions"] = {**(asked.get("extensions") or {}), "stage": stage}
         return asked
 
-    def _keeps_history(self, at: Occasion) -> bool:
-        return at.run is not None and Surface.TOOL_LOOP in self.surfaces
+    def _run(self, at: Occasion) -> str | None:
+        """Return by what the history of a run is kept; None if none is."""
+        if not at.run or Surface.TOOL_LOOP not in self.surfaces:
+            return None
+        # Runs of others may be named alike.
+        who = (at.subject or self.subject or {}).get("id")
+        return "\x1f".join(map(str, (at.framework, at.tenant or self.tenant, who, at.run)))
 
     def _finish(
         self,
@@ -252,9 +259,9 @@ class Points(NamedTuple):
     ) -> Mapping[str, Any]:
         """Complete the history of a run, if one is kept; return the arguments of the call."""
         given = None if arguments is None else _arguments(arguments)
-        if not self._keeps_history(at):
+        run = self._run(at)
+        if run is None:
             return given or {}
-        assert at.run is not None
         done: list[Call] = []
 
         def change(kept: History) -> History:
@@ -264,15 +271,8 @@ class Points(NamedTuple):
             done.append(call)
             return finished(kept, call, result, failed=failed)
 
-        self.histories.update(at.run, change)
+        self.histories.update(run, change)
         return (done[0].arguments if done and given is None else given) or {}
-
-
-def as_text(value: Any) -> str:
-    """Return what a tool returned as a text that can be looked at."""
-    if isinstance(value, str):
-        return value
-    return json.dumps(plain(value), ensure_ascii=False)
 
 
 def _text(what: str, value: Any) -> str:
@@ -281,15 +281,15 @@ def _text(what: str, value: Any) -> str:
     return value
 
 
-def _command(value: Any) -> str:
-    """Return a command as one text; words of it are joined as a shell would read them."""
-    if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
-        return shlex.join(value)
-    return _text("a command", value)
+def _going_on(kept: History, call: Call, grants: Collection[Grant]) -> History:
+    """Return the history of a run with one call more; what is long past makes no circle."""
+    assert call.at_s is not None
+    recent = aged(kept, call.at_s)
+    return (without_refused(recent, call) if grants else recent).add(call)
 
 
-def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    """Return arguments by name; of a text that cannot be read, nothing: its guard says so."""
+def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any] | None:
+    """Return arguments by name; None for a text that cannot be read."""
     if isinstance(given, Mapping):
         return cast("Mapping[str, Any]", plain(given))
     if not isinstance(given, str):
@@ -297,7 +297,7 @@ def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any]:
     try:
         return read_arguments(given)
     except UnreadableError:
-        return {}
+        return None
 
 
 def _found(said: Refusal, action: Action) -> Finding:

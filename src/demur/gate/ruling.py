@@ -27,9 +27,9 @@ __all__ = ["Refused", "Ruling", "counts", "refusal_of", "rule"]
 class Ruling(NamedTuple):
     """Go ahead, or not and why.
 
-    `refusal` is there exactly if it is not `allowed`. `constraints` bind whoever goes ahead.
-    `obligations` must be met either way: a person looks at it, the `resources` are shown.
-    `locale` chooses the words for a person.
+    It is true if it allows; `refusal` is there exactly if it does not. `constraints` bind
+    whoever goes ahead. `obligations` must be met either way: a person looks at it, the
+    `resources` are shown. `locale` chooses the words for a person.
     """
 
     surface: Surface
@@ -41,6 +41,9 @@ class Ruling(NamedTuple):
     obligations: tuple[Obligation, ...] = ()
     resources: tuple[str, ...] = ()
     locale: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.allowed
 
     @property
     def line(self) -> str:

@@ -2,7 +2,9 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from demur.gate.histories import LocalHistories, finished, last_open
+import pytest
+
+from demur.gate.histories import LocalHistories, aged, begun_anew, finished, last_open
 from demur.guards.tool_loop.history import Call, History
 
 
@@ -55,3 +57,27 @@ def test_a_result_belongs_to_the_last_open_call_like_it() -> None:
     assert last_open(twice, "lookup", {"x": 1}) is None
     assert last_open(twice, "lookup") == call(x=2)
     assert last_open(history, "other") is None
+
+
+def test_what_is_long_past_is_counted_and_makes_no_circle() -> None:
+    calls = tuple(Call(name="lookup", at_s=at) for at in (0.0, 500.0, 900.0))
+    history = aged(History(calls=calls), 1000.0)
+
+    assert [one.at_s for one in history.calls] == [500.0, 900.0]
+    assert history.earlier.calls == 1
+    assert begun_anew(history) == History(earlier=history.earlier.plus(calls[1]).plus(calls[2]))
+    # Times to come are of a clock that was set back, or of another machine.
+    assert aged(History(calls=calls), 400.0).calls == calls[:1]
+
+
+def broken(_: History) -> History:
+    raise ZeroDivisionError
+
+
+def test_a_change_that_fails_loses_nothing() -> None:
+    histories = LocalHistories()
+    added(histories, "a", call())
+    with pytest.raises(ZeroDivisionError):
+        histories.update("a", broken)
+
+    assert len(added(histories, "a", call()).calls) == 2

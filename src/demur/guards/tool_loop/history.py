@@ -170,7 +170,11 @@ def _one_form(value: Any) -> str:
 def _folded(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         held = _json_in(value) if depth else None
-        return _fold_text(value) if held is None else _folded(held, depth - 1)
+        try:
+            return _fold_text(value) if held is None else _folded(held, depth - 1)
+        except RecursionError:
+            # Nested beyond measure: then it is the text that it is.
+            return _fold_text(value)
     if isinstance(value, Mapping):
         return {_key(key): _folded(item, depth) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -40,6 +40,7 @@ class _Run:
         self._refusal = from_envelope(None)
         self._shown: list[str] = []
         self._heard: list[str] = []
+        self._turns = 0
 
     def seen(self) -> Seen:
         """Return what was seen."""
@@ -48,12 +49,14 @@ class _Run:
             self._shown.append(ruling.words)
         else:
             for turn in self._scene.turns:
+                self._turns += 1
                 if isinstance(turn, Ask):
                     if self._asked(turn):
                         break
                 else:
                     self._answered(turn)
-        return Seen(self._refusal, "".join(self._shown), "\n".join(self._heard))
+        shown, heard = "".join(self._shown), "\n".join(self._heard)
+        return Seen(self._refusal, shown, heard, asked=self._turns)
 
     def _refused(self, ruling: Ruling) -> bool:
         if not ruling.allowed:

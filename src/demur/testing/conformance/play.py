@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from demur.codes.vocabulary import RefusalClass
+from demur.codes.vocabulary import Advice, RefusalClass
 from demur.gate.enforcer import Enforcer
 from demur.gate.session import ACTION_TYPE
 from demur.testing.conformance.scene import Point, Scene, Seen, Stage, Tools
@@ -16,6 +16,8 @@ __all__ = ["Played", "play", "play_all", "table"]
 
 # Points at which a decision is made even if nothing was found.
 _ALWAYS = frozenset({Point.PROMPT, Point.TOOL_CALL})
+# Points at which somebody waits for an answer.
+_FOR_PEOPLE = frozenset({Point.PROMPT, Point.ANSWER, Point.STREAM})
 
 
 class Played(NamedTuple):
@@ -32,10 +34,15 @@ def play(stage: Stage, scene: Scene) -> Played:
     if scene.point not in stage.points:
         return Played(stage.name, scene.name, skipped=True)
     with TemporaryDirectory() as folder, scene_enforcer(scene, Path(folder)) as enforcer:
-        for _ in range(scene.plays):
-            tools = Tools(scene)
-            seen = stage.play(scene, enforcer, tools)
-        problems = [*_said(scene, seen), *_done(stage, scene, seen, tools)]
+        problems = []
+        for _ in range(scene.plays - 1):
+            before = stage.play(scene, enforcer, Tools(scene))
+            if before.refusal is not None:
+                problems.append(f"refused too early: {before.refusal}")
+        tools = Tools(scene)
+        seen = stage.play(scene, enforcer, tools)
+        problems += [*_said(scene, seen), *_told(stage, scene, seen)]
+        problems += _done(stage, scene, seen, tools)
         problems += _recorded(scene, enforcer)
     return Played(stage.name, scene.name, tuple(problems))
 
@@ -67,6 +74,23 @@ def _said(scene: Scene, seen: Seen) -> Iterator[str]:
         yield f"`{scene.shown}` is to be shown, not `{seen.text[:80]}`"
 
 
+def _told(stage: Stage, scene: Scene, seen: Seen) -> Iterator[str]:
+    """Yield who should have heard of a refusal and did not, or was asked in spite of it."""
+    expected = scene.expected
+    if expected is None:
+        return
+    if scene.point is Point.PROMPT and seen.asked:
+        yield f"the model was asked {seen.asked} times after all"
+    if scene.point in _FOR_PEOPLE and not seen.text.strip():
+        yield "a person is told nothing"
+    goes_on = expected.refusal_class is not RefusalClass.HARD_BLOCK
+    # What waits for approval may be kept from the model until somebody has answered.
+    waits = expected.advice is Advice.REQUEST_APPROVAL
+    by_tools = scene.point in {Point.TOOL_CALL, Point.TOOL_RESULT} and stage.points - {scene.point}
+    if by_tools and goes_on and not waits and expected.code not in seen.heard:
+        yield "the model is not told of the refusal"
+
+
 def _done(stage: Stage, scene: Scene, seen: Seen, tools: Tools) -> Iterator[str]:
     """Yield what ran and should not have, or the other way round, and what was left behind."""
     expected = scene.expected
@@ -93,6 +117,8 @@ def _recorded(scene: Scene, enforcer: Enforcer) -> Iterator[str]:
     if scene.expected is not None:
         if not any(scene.expected.code in record.reason_codes for record in records):
             yield f"no record says {scene.expected.code}"
+    elif scene.recorded and not any(scene.recorded in one.reason_codes for one in records):
+        yield f"no record says {scene.recorded}"
     elif scene.point in _ALWAYS and not any(
         record.may_execute and record.action_type in _actions(scene) for record in records
     ):

@@ -85,10 +85,10 @@ class Setting(NamedTuple):
 class Scene(NamedTuple):
     """One scene.
 
-    `expected` is None where nothing is refused. `runs` names the tools that run, in order;
-    `hidden` must not be shown to a person, nor be heard by the model again. `plays` says how
-    often the scene is played with the same enforcer; the last time counts. `again` says that
-    the model would go on: nothing of it may happen after a hard block.
+    `expected` is None where nothing is refused; `recorded` is a code that is on record all the
+    same. `runs` names the tools that run, in order; `hidden` must not be shown to a person, nor
+    be heard by the model again. `plays` says how often the scene is played with the same
+    enforcer: the last time is what it is about, and nothing is refused before.
     """
 
     name: str
@@ -100,6 +100,7 @@ class Scene(NamedTuple):
     returns: Mapping[str, str] = {}
     hidden: str = ""
     shown: str = ""
+    recorded: str = ""
     plays: int = 1
     setting: Setting = Setting()
 
@@ -130,14 +131,16 @@ class Seen(NamedTuple):
     """What a stage saw of a scene.
 
     `refusal` is read back from the framework's own place for one. `text` is all that a person
-    was shown, `heard` all that the model was sent after its first turn. `orphans` counts
-    tool calls in the history that nothing answers.
+    was shown, `heard` all that the model was sent after its first turn, `asked` how often it
+    was asked at all (None where no model takes part). `orphans` counts tool calls in the
+    history that nothing answers.
     """
 
     refusal: Refusal | None = None
     text: str = ""
     heard: str = ""
     orphans: int = 0
+    asked: int | None = None
 
 
 class Stage(Protocol):

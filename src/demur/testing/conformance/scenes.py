@@ -93,6 +93,7 @@ _PROMPTS = (
         _ORDERS,
         _QUIET,
         shown="Your list is empty.",
+        recorded=ReasonCode.CONTEXT_INJECTION,
         setting=Setting(advisory=True),
     ),
 )
@@ -230,6 +231,7 @@ _TOOLS = (
         "Tidy up.",
         (_PURGE, _DONE),
         runs=("purge",),
+        recorded=ReasonCode.DESTRUCTIVE_ACTION,
         setting=Setting(advisory=True),
     ),
     Scene(
