@@ -1,0 +1,76 @@
+"""The table of adapters: nothing is left out of it without saying so."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from adapters_table import main, stages
+
+STAGE = """
+from demur.testing.conformance.bare_stage import BareStage
+
+class Stage(BareStage):
+    name = "{name}"
+
+STAGES = (Stage(),)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def add(folder: Path, name: str, text: str) -> None:
+    (folder / f"stage_{name}.py").write_text(text, encoding="utf-8")
+
+
+def test_stages_whose_framework_is_here_are_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(tmp_path, "one_here", STAGE.format(name="one"))
+    add(tmp_path, "other_away", "import a_framework_that_nobody_has\n")
+
+    assert [stage.name for stage in stages(folder=tmp_path)] == ["one"]
+    assert "stage_other_away is not played here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("import demur.integrations.no_such_part\n", ModuleNotFoundError),
+        ("import desk.no_such_part\n", ModuleNotFoundError),
+        ("name = 'a stage that is not listed'\n", AttributeError),
+    ],
+)
+def test_a_stage_that_is_broken_is_not_left_out(
+    tmp_path: Path, text: str, error: type[Exception]
+) -> None:
+    name = f"broken_{abs(hash(text))}"
+    add(tmp_path, name, text)
+
+    with pytest.raises(error):
+        list(stages(folder=tmp_path))
+
+
+def test_a_framework_that_is_asked_for_must_be_here(tmp_path: Path) -> None:
+    add(tmp_path, "wanted", "import a_framework_that_nobody_has\n")
+
+    with pytest.raises(ModuleNotFoundError):
+        list(stages("wanted", tmp_path))
+
+
+def test_one_table_is_made_of_what_was_played_in_two_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("adapters_table.SCENES", ())
+    monkeypatch.setattr("adapters_table.STAGES", tmp_path)
+    add(tmp_path, "first_place", STAGE.format(name="first"))
+    there = tmp_path / "played.json"
+    there.write_text(
+        '[{"stage": "second", "scene": "s", "problems": ["it is not so"], "skipped": false}]'
+    )
+
+    assert main(["--only", "nowhere", "--with", str(there)]) == 1
+    assert capsys.readouterr().out == "  second\ns WRONG\nsecond, s: it is not so\n"
+    assert main(["--to", str(tmp_path / "more" / "played.json")]) == 0
