@@ -41,11 +41,14 @@ def commands_in(name: str, arguments: Mapping[str, Any], named: Mapping[str, str
         yield from _commands(arguments.get(named[name]))
     elif _MARKS.sub("", _PART.split(name)[-1].lower()) in _TOOLS:
         given = [arguments[each] for each in _ARGUMENTS if each in arguments]
-        if not given and arguments:
-            # No argument that we know: whatever it runs is in one of them.
-            yield texts_in(arguments)
-        for value in given:
-            yield from _commands(value)
+        # Without an argument that we know, whatever it runs is in one of them.
+        for value in given or arguments.values():
+            yield from _commands(value) if given or not _is_nested(value) else [texts_in(value)]
+
+
+def _is_nested(value: Any) -> bool:
+    words = isinstance(value, list | tuple) and all(type(word) is str for word in value)
+    return not words and not isinstance(value, str)
 
 
 def _commands(value: Any) -> Iterator[str]:
