@@ -46,7 +46,7 @@ def use_tools(gate: Gate) -> None:
     def refund(order: str, amount: float) -> str:
         return f"paid {amount} USD back for {order}"
 
-    @guarded(gate, accepts=["dry_run"])
+    @guarded(gate, accepted=["dry_run"])
     def clean_up(folder: str, *, constraints: tuple[str, ...] = ()) -> str:
         return f"cleaned {folder} within {constraints}"
 

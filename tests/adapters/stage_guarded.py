@@ -8,9 +8,9 @@ from demur.emit.envelope import from_envelope
 from demur.gate.enforcer import Enforcer
 from demur.gate.ruling import Refused
 from demur.integrations.guarded import guarded
-from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Tools
+from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Stage, Tools
 
-__all__ = ["GuardedStage"]
+__all__ = ["STAGES", "GuardedStage"]
 
 
 class GuardedStage:
@@ -54,3 +54,6 @@ class GuardedStage:
         if self._awaited:
             return lambda **arguments: asyncio.run(awaited_tool(**arguments))
         return tool
+
+
+STAGES: tuple[Stage, ...] = (GuardedStage(), GuardedStage(awaited=True))

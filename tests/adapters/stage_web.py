@@ -10,61 +10,69 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from demur.emit.problem import MEDIA_TYPE, from_problem
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.integrations.web import PromptGuard, RefusalMiddleware
-from demur.testing.conformance.scene import Ask, Filtered, Point, Scene, Seen, Tools, Turn
+from demur.gate.enforcer import Enforcer
+from demur.gate.ruling import Refused
+from demur.integrations.web import PromptGuard, RefusalMiddleware, refusal_response
+from demur.testing.conformance.scene import Point, Say, Scene, Seen, Stage, Tools
 
-__all__ = ["WebStage"]
-
-_AT = Occasion("web", run="run-1")
-_FILTERED = {
-    "object": "chat.completion",
-    "choices": [{"index": 0, "finish_reason": "content_filter", "message": {"content": ""}}],
-}
+__all__ = ["STAGES", "WebStage"]
 
 
 class WebStage:
-    """Plays scenes by one request each; what the route finds later is raised as `Refused`."""
+    """Plays scenes of prompts by one request each; the route is where a model would be asked."""
 
-    name = "web"
-    points = frozenset(Point) - {Point.STREAM}
-    ends_runs = True
+    points = frozenset({Point.PROMPT})
+    ends_runs = False
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def __init__(self, *, in_route: bool = False) -> None:
+        self.name = "web, in the route" if in_route else "web"
+        self._in_route = in_route
+
+    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:  # noqa: ARG002 - no tool takes part
         """Return what was seen."""
-        response = asyncio.run(_asked(_app(scene, enforcer, tools), {"prompt": scene.prompt}))
+        model = _Model(scene)
+        app = _app_with_dependency if self._in_route else _app_with_middleware
+        response = asyncio.run(_asked(app(model, PromptGuard(enforcer)), {"prompt": scene.prompt}))
         if response.headers["content-type"] != MEDIA_TYPE:
-            return Seen(text=response.text)
+            return Seen(text=response.text, asked=model.asked)
         problem = response.json()
-        return Seen(from_problem(problem), problem["words"])
+        return Seen(from_problem(problem), problem["words"], asked=model.asked)
 
 
-def _app(scene: Scene, enforcer: Enforcer, tools: Tools) -> Starlette:
+class _Model:
+    def __init__(self, scene: Scene) -> None:
+        self._said = "".join(turn.text for turn in scene.turns if isinstance(turn, Say))
+        self.asked = 0
+
+    def answer(self) -> PlainTextResponse:
+        self.asked += 1
+        return PlainTextResponse(self._said)
+
+
+def _app_with_middleware(model: _Model, guard: PromptGuard) -> Starlette:
     async def chat(_request: Request) -> PlainTextResponse:
-        said = [await _take(turn, scene, enforcer, tools) for turn in scene.turns]
-        return PlainTextResponse("".join(said))
+        return model.answer()
 
     app = Starlette(routes=[Route("/chat", chat, methods=["POST"])])
-    app.add_middleware(RefusalMiddleware, PromptGuard(enforcer), paths=["/chat"])
+    app.add_middleware(RefusalMiddleware, guard, paths=["/chat"])
     return app
 
 
-async def _take(turn: Turn, scene: Scene, enforcer: Enforcer, tools: Tools) -> str:
-    if isinstance(turn, Ask):
-        for name, given in turn.calls:
-            (await enforcer.atool_call(name, given, _AT)).or_raise()
-            returned = tools.run(name, given)
-            (await enforcer.atool_result(name, returned, _AT, arguments=given)).or_raise()
-        return ""
-    if isinstance(turn, Filtered):
-        (await enforcer.amodel(_FILTERED, _AT)).or_raise()
-        return ""
-    (await enforcer.amodel(None, _AT, text=turn.text, prompt=scene.prompt)).or_raise()
-    (await enforcer.aanswer(turn.text, _AT, prompt=scene.prompt)).or_raise()
-    return turn.text
+def _app_with_dependency(model: _Model, guard: PromptGuard) -> Starlette:
+    async def chat(request: Request) -> PlainTextResponse:
+        await guard(request)
+        return model.answer()
+
+    return Starlette(
+        routes=[Route("/chat", chat, methods=["POST"])],
+        exception_handlers={Refused: refusal_response},
+    )
 
 
 async def _asked(app: Starlette, body: Any) -> httpx.Response:
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         return await client.post("/chat", json=body)
+
+
+STAGES: tuple[Stage, ...] = (WebStage(), WebStage(in_route=True))

@@ -1,15 +1,17 @@
 import asyncio
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Annotated, Any
 
 import httpx
 import pytest
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import StreamingResponse
 from gates import opened, rows
 from pydantic import BaseModel
 
 from demur.emit.problem import from_problem
+from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.gate.ruling import Refused, Ruling
 from demur.integrations.guarded import guarded
@@ -137,3 +139,110 @@ def test_the_middleware_leaves_a_stream_alone(gate: Gate) -> None:
 
     assert post(app, "/chat", {"prompt": "hello"}).text == "hello and goodbye"
     assert code_of(post(app, "/chat", {"prompt": ORDERS})) == "CONTEXT_INJECTION"
+
+
+def chat_behind(guard: PromptGuard, path: str, ran: list[Any]) -> FastAPI:
+    """Return an app whose route takes anything, behind the middleware with the same path."""
+    app = FastAPI()
+    app.add_middleware(RefusalMiddleware, guard=guard, paths=[path])
+
+    @app.post(path)
+    async def chat(request: Request) -> None:
+        ran.append(await request.json())
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("route", "path"),
+    [("/chat", "/chat%0A"), ("/c/{id}", "/c/7"), ("/c/{id}", "/c/7%0A"), ("/c/{id}/", "/c/7/%0A")],
+)
+def test_no_form_of_a_path_leads_around_the_guard(route: str, path: str, gate: Gate) -> None:
+    ran: list[Any] = []
+    app = chat_behind(PromptGuard(gate), route, ran)
+
+    assert code_of(post(app, path, {"prompt": ORDERS})) == "CONTEXT_INJECTION"
+    assert ran == []
+    assert post(app, path, {"prompt": "hello"}).status_code == 200
+    assert ran == [{"prompt": "hello"}]
+
+
+USER = {"role": "user", "content": "go on"}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (
+            [{"role": "user", "content": ORDERS}, {"role": "assistant", "content": "ok"}, USER],
+            "CONTEXT_INJECTION",
+        ),
+        (
+            [
+                {
+                    "role": "user",
+                    "content": [{"text": ORDERS}, {"role": "assistant"}, {"text": "go on"}],
+                }
+            ],
+            "REQUEST_INVALID",
+        ),
+        ([{"role": "user", "content": {"q": ORDERS}}, USER], "CONTEXT_INJECTION"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}, USER], "REQUEST_INVALID"),
+    ],
+)
+def test_no_place_in_a_body_leads_around_the_guard(body: Any, code: str, gate: Gate) -> None:
+    ran: list[Any] = []
+    app = chat_behind(PromptGuard(gate), "/chat", ran)
+
+    assert code_of(post(app, "/chat", {"prompt": "hi", "messages": body})) == code
+    assert ran == []
+
+
+def test_who_asks_is_told_by_the_request_or_it_is_refused(gate: Gate) -> None:
+    app = FastAPI()
+    app.add_exception_handler(Refused, refusal_response)
+    guard = PromptGuard(gate, subject=lambda request: {"id": request.headers["x-user"]})
+
+    @app.post("/chat", dependencies=[Depends(guard)])
+    async def chat(body: Chat) -> str:
+        return body.prompt
+
+    response = post(app, "/chat", {"prompt": "hi"})
+
+    assert (response.status_code, code_of(response)) == (400, "REQUEST_INVALID")
+    assert post(app, "/chat", {"prompt": "hi"}, **{"x-user": "mary"}).json() == "hi"
+
+
+def test_an_answer_of_the_app_to_who_asks_is_given(gate: Gate) -> None:
+    def nobody(_request: Request) -> None:
+        raise HTTPException(401, "sign in")
+
+    app = FastAPI()
+
+    @app.post("/chat", dependencies=[Depends(PromptGuard(gate, subject=nobody))])
+    async def chat(body: Chat) -> str:
+        return body.prompt
+
+    assert post(app, "/chat", {"prompt": "hi"}).status_code == 401
+
+
+class Command(BaseModel):
+    command: str
+
+
+@pytest.mark.parametrize("command", [Command(command="rm -rf /"), [Command(command="rm -rf /")]])
+def test_a_model_of_pydantic_hides_no_command(command: Any) -> None:
+    ran: list[Any] = []
+
+    @guarded(Enforcer(), on_refusal="return")
+    def bash(command: Any) -> Any:
+        ran.append(command)
+
+    @guarded(Enforcer(), on_refusal=attrgetter("refusal.code"))
+    def shell(call: Any) -> Any:
+        ran.append(call)
+
+    bash(command)
+    assert shell(command) == "DESTRUCTIVE_ACTION"
+    bash("ls")
+    assert ran == ["ls"]

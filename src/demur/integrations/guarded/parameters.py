@@ -2,12 +2,11 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any, NamedTuple, Self
 
 from demur.errors import InputTypeError
 
-__all__ = ["CONSTRAINTS", "Arguments", "Parameters", "data"]
+__all__ = ["CONSTRAINTS", "Arguments", "Parameters"]
 
 # The keyword-only parameter that a guard fills in.
 CONSTRAINTS = "constraints"
@@ -61,18 +60,9 @@ class Parameters(NamedTuple):
         # A keyword must not hide a positional argument of the same name.
         if not shown.keys().isdisjoint(more):
             more = {f"**{self.rest}": more}
-        return {name: data(value) for name, value in {**shown, **more}.items()}
+        return {**shown, **more}
 
 
 def _is_in_class(function: Callable[..., Any]) -> bool:
     place = str(getattr(function, "__qualname__", "")).rpartition(".")[0]
     return bool(place) and not place.endswith("<locals>")
-
-
-def data(value: Any) -> Any:
-    """Return a value as guards and policies read it: money as a number, bytes as the text."""
-    if isinstance(value, Decimal) and value.is_finite():
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, bytes | bytearray):
-        return value.decode("utf-8", "replace")
-    return value

@@ -1,10 +1,9 @@
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from demur.errors import InputTypeError
-from demur.integrations.guarded_parameters import Parameters, data
+from demur.integrations.guarded.parameters import Parameters
 
 
 def positional(path: str, /, **more: Any) -> None:
@@ -45,18 +44,3 @@ def test_only_a_method_has_an_owner() -> None:
 def test_a_function_must_say_what_it_takes() -> None:
     with pytest.raises(InputTypeError, match="does not say what it takes"):
         Parameters.of(min)
-
-
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [
-        (Decimal("20.00"), 20),
-        (Decimal("20.5"), 20.5),
-        (Decimal("NaN"), Decimal("NaN")),
-        (b"rm -rf /", "rm -rf /"),
-        (bytearray(b"\xff"), "\ufffd"),
-        ([1], [1]),
-    ],
-)
-def test_values_are_read_as_guards_read_them(given: Any, read: Any) -> None:
-    assert repr(data(given)) == repr(read)

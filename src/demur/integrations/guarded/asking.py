@@ -1,0 +1,177 @@
+"""A call of plain Python, ready to be decided: who decides, what is told, and for whom."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from threading import Lock
+from typing import Any, NamedTuple, Self, TypedDict
+from weakref import WeakKeyDictionary
+
+from demur.codes.vocabulary import Surface
+from demur.errors import InputTypeError
+from demur.gate.described import Describe, describe_call
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.gate import Gate
+from demur.gate.histories import LocalHistories
+from demur.gate.pipeline import Pipeline
+from demur.gate.ruling import Ruling
+from demur.gate.standard import standard_pipeline
+from demur.integrations.guarded.parameters import Arguments
+from demur.model.grant import Grant
+
+__all__ = ["Asked", "Asking", "Grants", "Name", "Request", "Subject"]
+
+_FRAMEWORK = "python"
+_SURFACES = (*(Surface.TOOL_CALL, Surface.TOOL_LOOP, Surface.TOOL_RESULT, Surface.CODE_EXECUTION),)
+
+Grants = Iterable[Grant] | Callable[[Arguments], Iterable[Grant]]
+Name = str | Callable[[Arguments], str | None]
+Request = Callable[[Arguments], Mapping[str, Any]]
+Subject = Mapping[str, Any] | Callable[[Arguments], Mapping[str, Any] | None]
+
+# An enforcer holds its gate, so it cannot be kept beside it; the histories can.
+_histories: WeakKeyDictionary[Gate, LocalHistories] = WeakKeyDictionary()
+_lock = Lock()
+
+
+class Beside(TypedDict):
+    """What speaks for one call, and again for what comes of it."""
+
+    grants: tuple[Grant, ...]
+    accepted: tuple[str, ...]
+    describe: Describe | None
+
+
+class Asked(NamedTuple):
+    """One call, ready to be decided."""
+
+    enforcer: Enforcer
+    action: str
+    facts: Arguments
+    at: Occasion
+    beside: Beside
+
+    def rule(self) -> Ruling:
+        """Return the ruling on the call."""
+        return self.enforcer.tool_call(self.action, self.facts, self.at, **self.beside)
+
+    async def arule(self) -> Ruling:
+        """Return the ruling on the call; the event loop runs on meanwhile."""
+        return await self.enforcer.atool_call(self.action, self.facts, self.at, **self.beside)
+
+    def rule_result(self, value: Any) -> Ruling:
+        """Return the ruling on what came of it."""
+        return self.enforcer.tool_result(
+            self.action, value, self.at, arguments=self.facts, **self.beside
+        )
+
+    async def arule_result(self, value: Any) -> Ruling:
+        """Return the ruling on what came of it; the event loop runs on meanwhile."""
+        return await self.enforcer.atool_result(
+            self.action, value, self.at, arguments=self.facts, **self.beside
+        )
+
+
+class Asking(NamedTuple):
+    """How calls are asked about; what is a function here is given the arguments."""
+
+    enforcer: Enforcer
+    request: Request | None
+    subject: Any
+    tenant: Any
+    run: Any
+    grants: Any
+    accepted: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        by: Enforcer | Gate,
+        request: Request | None,
+        accepted: Iterable[str],
+        grants: Grants,
+        **told: Any,
+    ) -> Self:
+        """Return how to ask `by`, checked as far as it can be now.
+
+        Raises:
+            InputTypeError: Nobody is given who decides, or a setting is something else.
+        """
+        if not isinstance(by, Enforcer | Gate):
+            raise InputTypeError.expected("who decides", "a `Gate` or an `Enforcer`", by)
+        if isinstance(accepted, str):
+            raise InputTypeError.expected("`accepted`", "a list of constraints", accepted)
+        return cls(
+            enforcer=by if isinstance(by, Enforcer) else _enforcer(by),
+            request=request,
+            accepted=tuple(accepted),
+            grants=grants if callable(grants) else tuple(grants),
+            **told,
+        )
+
+    def about(self, action: Any, given: Arguments, shown: Arguments) -> Asked:
+        """Return the question on a call: what was `given`, of which `shown` is decided on."""
+        told = _Told(given)
+        name = told(action, "")
+        grants = told(self._granted, ())
+        subject, tenant, run = told(self.subject), told(self.tenant), told(self.run)
+        at = Occasion(framework=_FRAMEWORK, run=run, subject=subject, tenant=tenant)
+        describe = self._describe(given) if told.error is None else _failing(told.error)
+        beside = Beside(grants=grants, accepted=self.accepted, describe=describe)
+        return Asked(self.enforcer, name, shown, at, beside)
+
+    def _granted(self, given: Arguments) -> tuple[Grant, ...]:
+        return tuple(self.grants(given) if callable(self.grants) else self.grants)
+
+    def _describe(self, given: Arguments) -> Describe | None:
+        if self.request is None:
+            return None
+        request = self.request
+
+        # What is known is known once: a result is decided on the same request as its call.
+        @cache
+        def known() -> Mapping[str, Any]:
+            return request(given)
+
+        def describe(name: str, facts: Arguments) -> Mapping[str, Any]:
+            usual, more = describe_call(name, facts), known()
+            parts = {part: {**usual[part], **more.get(part, {})} for part in usual}
+            return {**more, **parts, "action": {**parts["action"], "type": name}}
+
+        return describe
+
+
+class _Told:
+    """What settings say of one call; the first that fails is kept, for the call to be refused."""
+
+    def __init__(self, given: Arguments) -> None:
+        self._given = given
+        self.error: Exception | None = None
+
+    def __call__(self, setting: Any, otherwise: Any = None) -> Any:
+        if not callable(setting):
+            return setting
+        try:
+            return setting(self._given)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not be the caller's
+            self.error = self.error or error
+            return otherwise
+
+
+def _failing(error: Exception) -> Describe:
+    """Return a description that fails: the enforcer refuses then, and keeps a record of it."""
+
+    def describe(_name: str, _facts: Arguments) -> Mapping[str, Any]:
+        raise error
+
+    return describe
+
+
+def _enforcer(gate: Gate) -> Enforcer:
+    with _lock:
+        histories = _histories.setdefault(gate, LocalHistories())
+    return Enforcer(gate, pipeline=_pipeline(), histories=histories)
+
+
+@cache
+def _pipeline() -> Pipeline:
+    return standard_pipeline(*_SURFACES)

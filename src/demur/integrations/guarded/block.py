@@ -1,0 +1,79 @@
+"""A block that runs only if its action is allowed."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+
+from demur.errors import InputError
+from demur.gate.enforcer import Enforcer
+from demur.gate.gate import Gate
+from demur.gate.ruling import Ruling
+from demur.integrations.guarded.asking import Asked, Asking, Grants, Name, Request, Subject
+from demur.integrations.guarded.current import current
+from demur.integrations.guarded.parameters import Arguments
+
+__all__ = ["guarding"]
+
+
+class guarding:  # noqa: N801 - it reads like what `contextlib` has
+    """A block that runs only if its action is allowed: `with guarding(...) as ruling:`.
+
+    `async with` awaits the decision. The settings are those of `guarded`; functions among them
+    are given `arguments`. Entering it decides, and gives the ruling or raises `Refused`. It can
+    be entered once.
+    """
+
+    def __init__(
+        self,
+        by: Enforcer | Gate,
+        action: str,
+        arguments: Arguments | None = None,
+        *,
+        request: Request | None = None,
+        subject: Subject | None = None,
+        tenant: Name | None = None,
+        run: Name | None = None,
+        grants: Grants = (),
+        accepted: Iterable[str] = (),
+    ) -> None:
+        told = {"subject": subject, "tenant": tenant, "run": run}
+        given = {} if arguments is None else dict(arguments)
+        asking = Asking.of(by, request, accepted, grants, **told)
+        self._asked: Asked | None = asking.about(action, given, given)
+        self._leave: Callable[[], None] | None = None
+
+    def __enter__(self) -> Ruling:
+        return self._entered(self._once().rule())
+
+    async def __aenter__(self) -> Ruling:
+        return self._entered(await self._once().arule())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._leave is not None
+        # A generator may be closed in another context than the one it was begun in.
+        with suppress(ValueError):
+            self._leave()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _once(self) -> Asked:
+        asked, self._asked = self._asked, None
+        if asked is None:
+            raise InputError("a guarded block is entered once", help="make another `guarding`")
+        return asked
+
+    def _entered(self, ruling: Ruling) -> Ruling:
+        self._leave = partial(current.reset, current.set(ruling.or_raise()))
+        return ruling

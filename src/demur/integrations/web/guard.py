@@ -1,0 +1,136 @@
+"""The guard of prompts in JSON bodies."""
+
+import inspect
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.gate import Gate
+from demur.gate.ruling import Refused, Ruling
+from demur.integrations.web.problem import UnusableError
+from demur.integrations.web.prompt import prompt_text
+
+__all__ = ["LARGEST", "PromptGuard", "check_length"]
+
+LARGEST = 1_000_000
+_FRAMEWORK = "web"
+# What goes wrong in a function that takes a request apart if the request is another one.
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+_log = logging.getLogger("demur")
+
+Who = Callable[[Request], Any]
+Text = Callable[[Any], str | None]
+
+
+class PromptGuard:
+    """Guards the prompt in a JSON body; as a dependency of a route it gives the ruling.
+
+    `text` finds the prompt in the body; None says that there is nothing to look at. Without it
+    `prompt_text` does; `trusts_history` is for apps that do not take the sender's word for the
+    messages before the last. `subject`, `tenant`, `run` and `key` are functions of the request,
+    awaited where they need it: who asks, for whom, in which session, and whom rate limits
+    count. Where one fails, the request is refused; an `HTTPException` is the app's own answer.
+    A body has at most `largest` bytes.
+
+    Raises:
+        InputError: There is a `text`, and a history that it would have to trust.
+    """
+
+    def __init__(
+        self,
+        by: Enforcer | Gate,
+        *,
+        text: Text | None = None,
+        trusts_history: bool = False,
+        subject: Who | None = None,
+        tenant: Who | None = None,
+        run: Who | None = None,
+        key: Who | None = None,
+        largest: int = LARGEST,
+    ) -> None:
+        if text is not None and trusts_history:
+            raise InputError("`text` says what is looked at", where="trusts_history")
+        self.enforcer = by if isinstance(by, Enforcer) else Enforcer(by)
+        self.largest = largest
+        self._trusts_history = trusts_history
+        self._text = self._usual_text if text is None else text
+        asked = {"subject": subject, "tenant": tenant, "run": run, "key": key}
+        self._asked = {name: ask for name, ask in asked.items() if ask is not None}
+
+    async def __call__(self, request: Request) -> Ruling:
+        """Return the ruling on the prompt of a request, which may go ahead.
+
+        Raises:
+            Refused: It may not, or it cannot be read.
+        """
+        check_length(Headers(scope=request.scope), self.largest)
+        return await self.check(request, await request.body())
+
+    async def check(self, request: Request, body: bytes) -> Ruling:
+        """Return the ruling on a body that was read.
+
+        Raises:
+            Refused: The request may not go ahead, or it cannot be read.
+        """
+        if len(body) > self.largest:
+            raise UnusableError.too_large(self.largest)
+        text = self._found(body)
+        if text is None:
+            return Ruling(Surface.INPUT)
+        told = {name: await _told(name, ask, request) for name, ask in self._asked.items()}
+        at = Occasion(framework=_FRAMEWORK, **told)
+        return (await self.enforcer.aprompt(text, at)).or_raise()
+
+    def _usual_text(self, body: Any) -> str:
+        return prompt_text(body, trusts_history=self._trusts_history)
+
+    def _found(self, body: bytes) -> str | None:
+        try:
+            text = self._text(json.loads(body, object_pairs_hook=_object))
+        except _UNREADABLE as error:
+            raise UnusableError.of("no prompt can be read from the body") from error
+        if text is not None and not isinstance(text, str):
+            raise UnusableError.of("the prompt in the body is no text")
+        return text
+
+
+def check_length(headers: Mapping[str, str], largest: int) -> None:
+    """Check what a request says about its length.
+
+    Raises:
+        Refused: It has more than `largest` bytes.
+    """
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length[:20]) > largest:
+        raise UnusableError.too_large(largest)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        # Readers differ in which of the two they take: the app's might take the other one.
+        raise ValueError("a key stands twice")
+    return value
+
+
+async def _told(name: str, ask: Who, request: Request) -> Any:
+    """Return what a function says of a request; one that fails lets nobody through."""
+    try:
+        told = ask(request)
+        return await told if inspect.isawaitable(told) else told
+    except (HTTPException, Refused):
+        raise
+    except _UNREADABLE as error:
+        _log.warning("the %s cannot be told from a request: %s", name, type(error).__name__)
+        raise UnusableError.of(f"the {name} cannot be told from the request") from error
+    except Exception as error:
+        _log.exception("the %s cannot be told from a request", name)
+        raise UnusableError.broken(f"the {name} cannot be told now") from error

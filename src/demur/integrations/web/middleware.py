@@ -1,0 +1,104 @@
+"""The middleware: looks at bodies before an app does, and answers what it refuses."""
+
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from demur.gate.ruling import Refused
+from demur.integrations.web.guard import PromptGuard, check_length
+from demur.integrations.web.paths import Paths
+from demur.integrations.web.problem import UnusableError, refusal_response
+
+__all__ = ["RefusalMiddleware"]
+
+
+class RefusalMiddleware:
+    """Looks at the bodies of requests to `paths`, and answers each `Refused` of the app.
+
+    `paths` are patterns such as `/chat`, `/chats/{id}` or `/v1/*`. Requests without a body
+    pass. The app reads the body as if nobody had; its ruling is `request.state.ruling`. Without
+    a guard, refusals of the app are answered and nothing else happens. Responses are not
+    touched.
+
+    Raises:
+        InputError: A pattern can match nothing, or there is none.
+    """
+
+    def __init__(
+        self, app: ASGIApp, guard: PromptGuard | None = None, *, paths: Iterable[str] = ("*",)
+    ) -> None:
+        self.app = app
+        self._guard = guard
+        self._paths = Paths(paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def told(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._handle(scope, receive, told)
+        except Refused as refused:
+            if started:
+                raise
+            response = await refusal_response(Request(scope), refused)
+            await response(scope, receive, send)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        guard = self._guard
+        if guard is None or not self._paths.hold(scope):
+            await self.app(scope, receive, send)
+            return
+        body = await _read(scope, receive, guard.largest)
+        if body is None:
+            return  # nobody is there to be answered
+        # INVARIANT: a body reaches the app only if it was allowed, and as it was judged.
+        if body:
+            try:
+                ruling = await guard.check(Request(scope, _again(body, receive)), body)
+            except HTTPException as error:
+                # Who asks is the app's to say; outside its routes nobody else would answer.
+                answer = PlainTextResponse(error.detail, error.status_code, error.headers)
+                await answer(scope, receive, send)
+                return
+            scope.setdefault("state", {})["ruling"] = ruling
+        await self.app(scope, _again(body, receive), send)
+
+
+async def _read(scope: Scope, receive: Receive, largest: int) -> bytes | None:
+    """Return the whole body, or None if the client left."""
+    check_length(Headers(scope=scope), largest)
+    body = bytearray()
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > largest:
+            raise UnusableError.too_large(largest)
+    return bytes(body)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that begins with a body that was read already."""
+    told = iter([body])
+
+    async def replayed() -> Message:
+        for whole in told:
+            return {"type": "http.request", "body": whole, "more_body": False}
+        return await receive()
+
+    return replayed

@@ -1,0 +1,11 @@
+import pickle
+
+from demur.integrations.web.problem import UnusableError
+
+
+def test_a_refused_request_can_be_sent_to_another_process() -> None:
+    refused = UnusableError.too_large(5)
+
+    again = pickle.loads(pickle.dumps(refused))  # noqa: S301 - it was made here
+
+    assert (again.status, str(again)) == (413, str(refused))
