@@ -18,9 +18,20 @@ from demur.emit.envelope import from_envelope
 from demur.gate.enforcer import Enforcer
 from demur.integrations.langchain import RefusalMiddleware, guard_tool_node, run_ended
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Ask, Filtered, Point, Say, Scene, Seen, Tools, Turn
+from demur.testing.conformance.scene import (
+    Ask,
+    Filtered,
+    Point,
+    Say,
+    Scene,
+    Seen,
+    Stage,
+    Tools,
+    Turn,
+)
 
 __all__ = [
+    "STAGES",
     "GraphStage",
     "LangChainStage",
     "ScriptedModel",
@@ -147,7 +158,6 @@ class LangChainStage:
 class GraphStage:
     """A graph of a model and guarded tools, without middleware."""
 
-    name = "langgraph"
     points = frozenset({Point.TOOL_CALL, Point.TOOL_RESULT})
     ends_runs = True
 
@@ -226,4 +236,13 @@ def _seen(
         "".join(str(one.text) for one in spoken),
         "\n".join(heard),
         orphans(messages),
+        len(model.heard),
     )
+
+
+STAGES: tuple[Stage, ...] = (
+    LangChainStage(),
+    LangChainStage(awaited=True),
+    GraphStage(),
+    GraphStage(awaited=True),
+)

@@ -4,20 +4,21 @@ from typing import Annotated, Any
 
 import pytest
 from adapters.stage_langchain import ScriptedModel, free_tool, graph_of, orphans, refusal_in
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, StateGraph, add_messages
-from langgraph.types import Command
+from langgraph.types import Command, Send
 from pydantic import BaseModel
 from toy_guards import finding, seeing
+from typing_extensions import TypedDict
 
 from demur.codes.vocabulary import Surface
+from demur.errors import InputError, InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.integrations.langchain import guard_tool_node, run_ended
-from demur.integrations.langchain.messages import closing, new_input, returned_text
+from demur.integrations.langchain.messages import closing, returned_text
 from demur.policy.loader import parse_policy
 from demur.testing.conformance.scene_gate import POLICY
 
@@ -41,6 +42,7 @@ class Bench:
 
     def __init__(self, enforcer: Enforcer | None = None, **settings: Any) -> None:
         self.ran: list[str] = []
+        self.given: list[Any] = []
         self.node = guard_tool_node(
             Enforcer(Gate(parse_policy(POLICY))) if enforcer is None else enforcer,
             [free_tool(name, self._run) for name in ("lookup", "refund", "purge")],
@@ -49,6 +51,7 @@ class Bench:
 
     def _run(self, name: str, given: Any) -> Any:
         self.ran.append(name)
+        self.given.append(given)
         if "command" in given:
             said = ToolMessage("commanded", tool_call_id=given["command"])
             return Command(update={"messages": [said]})
@@ -116,7 +119,7 @@ def test_messages_may_stand_elsewhere_and_in_an_object() -> None:
         talk: Annotated[list[Any], add_messages]
 
     bench = Bench(
-        messages_key="talk", whose=lambda _runtime: Occasion(subject={"id": "a", "type": "user"})
+        messages_key="talk", occasion=lambda _runtime: Occasion(subject={"id": "a", "type": "user"})
     )
     graph = StateGraph(State)
     graph.add_node("tools", bench.node)
@@ -135,36 +138,121 @@ def test_nothing_said_has_not_ended() -> None:
     assert not run_ended({})
 
 
+def refund(amount: int, id_: str | None) -> dict[str, Any]:
+    args = {"order_id": "A-1", "amount": amount, "currency": "USD"}
+    return {"name": "refund", "args": args, "id": id_, "type": "tool_call"}
+
+
+@pytest.mark.parametrize("amounts", [(5, 5000), (5000, 5)])
+def test_calls_that_share_an_id_are_told_apart(amounts: tuple[int, int]) -> None:
+    bench = Bench()
+    calls = [refund(amount, "1") for amount in amounts]
+
+    messages = bench.invoke(AIMessage("", tool_calls=calls), "Done.")
+
+    assert bench.given == [{"order_id": "A-1", "amount": 5, "currency": "USD"}]
+    answers = [one for one in messages if isinstance(one, ToolMessage)]
+    assert sorted(one.status for one in answers) == ["error", "success"]
+
+
+def test_a_call_without_an_id_stops_the_node_before_anything_runs() -> None:
+    bench = Bench()
+    calls = [refund(5, "1"), refund(5, None)]
+
+    with pytest.raises(InputError, match="a call of `refund` has no id"):
+        bench.invoke(AIMessage("", tool_calls=calls), "Never said.")
+
+    assert bench.ran == []
+
+
+class Talk(TypedDict):
+    """A state that nothing but tools write to."""
+
+    messages: Annotated[list[Any], add_messages]
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("form", ["calls", "call with context"])
+def test_calls_that_are_sent_to_the_node_are_guarded(form: str, awaited: bool) -> None:
+    def sent(state: Talk) -> Any:
+        calls = [refund(5, "1"), refund(5000, "2")]
+        if form == "calls":
+            return [Send("tools", [call]) for call in calls]
+        kind = "tool_call_with_context"
+        return [
+            Send("tools", {"__type": kind, "tool_call": each, "state": state}) for each in calls
+        ]
+
+    bench = Bench()
+    graph = StateGraph(Talk)
+    graph.add_node("tools", bench.node)
+    graph.add_conditional_edges(START, sent, ["tools"])
+    given: Any = {"messages": [("user", "Go.")]}
+
+    compiled = graph.compile()
+    run = asyncio.run(compiled.ainvoke(given)) if awaited else compiled.invoke(given)
+
+    assert [one["amount"] for one in bench.given] == [5]
+    [done, refused] = run["messages"][1:]
+    assert done.content == "refund is done"
+    assert refused.artifact["refusal"]["code"] == "REFUND_OVER_ESCALATION_LIMIT"
+
+
+def test_a_hard_block_of_one_call_that_was_sent_ends_the_graph() -> None:
+    def sent(state: Talk) -> Any:
+        calls = state["messages"][-1].tool_calls
+        return [Send("tools", [call]) for call in calls]
+
+    bench = Bench()
+    graph = StateGraph(Talk)
+    graph.add_node("tools", bench.node)
+    graph.add_conditional_edges(START, sent, ["tools"])
+    run = graph.compile().invoke({"messages": [calling(RISKY, LOOKUP)]})
+
+    assert [one.type for one in run["messages"]] == ["ai", "tool", "tool"]
+    assert run_ended(run)
+    assert run["messages"][1].artifact["words"]
+
+
+def test_a_list_of_messages_is_answered_by_a_list() -> None:
+    bench = Bench()
+    said: Any = [HumanMessage("Go."), calling(LOOKUP, PURGE)]
+
+    answers = in_a_graph(bench.node, said)
+
+    assert [one.status for one in answers] == ["error", "success"]
+    assert bench.ran == ["lookup"]
+
+
+def test_nothing_to_run_is_answered_by_nothing() -> None:
+    bench = Bench()
+
+    assert in_a_graph(bench.node, {"messages": [HumanMessage("Go.")]}) == {"messages": []}
+    assert in_a_graph(bench.node, []) == []
+
+
+@pytest.mark.parametrize("given", [None, "calls", 7])
+def test_what_no_node_of_tools_takes_is_an_error(given: Any) -> None:
+    with pytest.raises(InputTypeError, match="the state"):
+        in_a_graph(Bench().node, given)
+
+
+def in_a_graph(node: Any, given: Any) -> Any:
+    """Return what the node makes of `given`, called by another one."""
+    seen: list[Any] = []
+
+    def call(_state: Any, config: RunnableConfig) -> Any:
+        seen.append(node.invoke(given, config))
+        return {}
+
+    graph = StateGraph(Talk)
+    graph.add_node("call", RunnableLambda(call))
+    graph.add_edge(START, "call")
+    graph.compile().invoke({"messages": []})
+    return seen[0]
+
+
 # Messages
-
-SPOKEN = st.sampled_from(["human", "ai", "tool"])
-
-
-def _said(kinds: Sequence[str]) -> list[BaseMessage]:
-    made: dict[str, Any] = {
-        "human": lambda id_: HumanMessage("x", id=id_),
-        "ai": lambda id_: AIMessage("x", id=id_),
-        "tool": lambda id_: ToolMessage("x", tool_call_id="c", id=id_),
-    }
-    return [made[kind](str(place)) for place, kind in enumerate(kinds)]
-
-
-@given(st.lists(SPOKEN, max_size=8), st.integers(0, 8))
-def test_whatever_people_said_after_the_last_ruling_is_ruled_on(
-    kinds: list[str], guarded: int
-) -> None:
-    messages = _said(kinds)
-    known = str(guarded) if guarded < len(kinds) and kinds[guarded] == "human" else None
-
-    found = new_input(messages, known)
-
-    if known is not None:
-        fresh = [one for one in messages[guarded + 1 :] if one.type == "human"]
-        assert found[len(found) - len(fresh) :] == fresh
-        assert bool(found) == bool(fresh)
-    elif kinds and kinds[-1] == "human":
-        assert found[-1] == messages[-1]
-    assert all(one.type == "human" for one in found)
 
 
 def test_an_artifact_of_somebody_else_ends_nothing() -> None:

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import chain, islice, repeat
 from typing import Any
@@ -9,20 +9,24 @@ from adapters.stage_langchain import ScriptedModel, free_tool, refusal_in
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
+from langchain.agents.structured_output import ToolStrategy
+from langchain.chat_models import init_chat_model
 from langchain_core.caches import InMemoryCache
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from langchain_core.runnables import RunnableLambda
-from pydantic import Field
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import var_child_runnable_config
+from pydantic import BaseModel, Field
 
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.guards.builtin import builtin_guard
 from demur.integrations.langchain import RefusalMiddleware
-from demur.integrations.langchain.chunks import Chunks
-from demur.integrations.langchain.messages import text_of
+from demur.integrations.langchain.chunks import Chunks, piece_of
+from demur.integrations.langchain.listeners import unheard
 from demur.integrations.langchain.streaming import Watch
 from demur.policy.loader import parse_policy
 from demur.testing.conformance.scene_gate import POLICY
@@ -41,7 +45,7 @@ def enforcer() -> Enforcer:
     )
 
 
-def agent_of(model: BaseChatModel) -> Any:
+def agent_of(model: Any) -> Any:
     return create_agent(
         model,
         tools=[free_tool("lookup", lambda *_: "done")],
@@ -53,16 +57,16 @@ def shown(parts: Sequence[Any]) -> str:
     return "".join(part[0].text for part in parts if isinstance(part[0], AIMessage))
 
 
-def streamed(model: BaseChatModel) -> str:
+def streamed(model: Any) -> str:
     return shown(list(agent_of(model).stream(GIVEN, stream_mode="messages")))
 
 
-async def astreamed(model: BaseChatModel) -> str:
+async def astreamed(model: Any) -> str:
     stream: AsyncIterator[Any] = agent_of(model).astream(GIVEN, stream_mode="messages")
     return shown([part async for part in stream])
 
 
-def both(model: BaseChatModel) -> str:
+def both(model: Any) -> str:
     """Return what is shown, waited for and awaited alike."""
     text = streamed(model)
     assert asyncio.run(astreamed(model)) == text
@@ -246,16 +250,221 @@ def test_tool_calls_are_streamed_as_they_are() -> None:
     assert [one for part in parts for one in getattr(part[0], "tool_call_chunks", ())]
 
 
-def test_a_model_that_is_no_chat_model_is_called_as_it_is() -> None:
-    model = RunnableLambda(str)
+class Blocks(ScriptedModel):
+    """Streams each piece as a block of its own, and calls after them."""
 
-    assert Watch(enforcer(), Occasion(), None).over(model, {}, awaited=False) is model
+    calls: list[Any] = Field(default_factory=list)
+
+    def _stream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Iterator[Any]:
+        for place, piece in enumerate(self._next(messages)):
+            block = {"type": "text", "text": piece, "index": place}
+            yield ChatGenerationChunk(message=AIMessageChunk(content=[block]))
+        for call in self.calls:
+            chunk = AIMessageChunk(content=[], tool_call_chunks=[call])
+            yield ChatGenerationChunk(message=chunk)
+
+
+def test_a_forbidden_answer_in_blocks_stays_refused() -> None:
+    parts = list(agent_of(Blocks(turns=[PLAN])).stream(GIVEN, stream_mode=["messages", "values"]))
+
+    [answer] = parts[-1][1]["messages"][1:]
+    assert answer.response_metadata["refusal"]["code"] == "OUTPUT_FORBIDDEN"
+    assert "Once" not in answer.text
+    said = shown([part for mode, part in parts if mode == "messages"])
+    assert said.count("I can't share what I was about to say") == 1
+
+
+def test_blocks_are_read_as_a_model_reads_them_once_they_are_all_there() -> None:
+    split = ["Here is your plan to track", "your ex without her knowing."]
+    parts = list(agent_of(Blocks(turns=[split])).stream(GIVEN, stream_mode="values"))
+    assert refusal_in(parts[-1]["messages"]) is None
+
+    parts = list(agent_of(Blocks(turns=[split])).stream(GIVEN, stream_mode=["messages", "values"]))
+
+    refusal = refusal_in(parts[-1][1]["messages"])
+    assert refusal is not None
+    assert refusal.code == "OUTPUT_FORBIDDEN"
+
+
+class Form(BaseModel):
+    """An answer of a given form."""
+
+    text: str
+
+
+def test_a_refused_stream_beside_an_answer_of_a_given_form_stays_refused() -> None:
+    call = {"name": "Form", "args": '{"text": "fine"}', "id": "1", "index": 0}
+    agent: Any = create_agent(
+        Blocks(turns=[PLAN], calls=[call]),
+        middleware=[RefusalMiddleware(enforcer())],
+        response_format=ToolStrategy(Form),
+    )
+
+    [*_, (_, run)] = agent.stream(GIVEN, stream_mode=["messages", "values"])
+
+    assert refusal_in(run["messages"]) is not None
+
+
+# Models that are wrapped
+
+
+def told(model: Any) -> str:
+    """Return all events of a run."""
+
+    async def events() -> str:
+        seen = agent_of(model).astream_events(GIVEN, version="v2")
+        return "".join([str(event) async for event in seen])
+
+    return asyncio.run(events())
+
+
+class Broken(ScriptedModel):
+    """Is down."""
+
+    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+        raise ConnectionError
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:
+        raise ConnectionError
+
+
+def scripted() -> ScriptedModel:
+    return ScriptedModel(turns=[[*PLAN, LOST]] * 9)
+
+
+WRAPPED: dict[str, Callable[[], Any]] = {
+    "tags": lambda: scripted().with_config(tags=["x"]),
+    "bound": lambda: scripted().bind(stop=["."]),
+    "bound twice": lambda: scripted().with_config(tags=["x"]).bind(stop=["."]),
+    "fallbacks": lambda: scripted().with_fallbacks([scripted()]),
+    "a fallback": lambda: Broken(turns=[]).with_fallbacks([scripted().with_config(tags=["x"])]),
+    "listeners": lambda: scripted().with_listeners(on_end=lambda _: None),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_model_that_is_wrapped_streams_through_the_guard(name: str) -> None:
+    text = both(WRAPPED[name]())
+
+    assert text.startswith("Once upon a time. ")
+    assert "track your" not in text
+    assert LOST not in text
+    assert "I can't share what I was about to say" in text
+    assert "track your" not in told(WRAPPED[name]())
+
+
+def test_a_model_that_tries_again_streams_through_the_guard() -> None:
+    model: Any = scripted().with_retry()
+    agent: Any = create_agent(model, middleware=[RefusalMiddleware(enforcer())])
+
+    text = shown(list(agent.stream(GIVEN, stream_mode="messages")))
+
+    assert text.startswith("Once upon a time. ")
+    assert "track your" not in text
+
+
+class Rebuilt(ScriptedModel):
+    """Makes another model where it is given tools."""
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        """Return another model."""
+        return ScriptedModel(turns=self.turns, heard=self.heard).bind(tools=list(tools), **kwargs)
+
+
+class Foreign(Runnable[Any, Any]):
+    """Asks a model that nobody sees."""
+
+    def bind_tools(self, _tools: Sequence[Any], **_: Any) -> Any:
+        """Return itself."""
+        return self
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - as there
+        """Ask it."""
+        del kwargs
+        return scripted().invoke(input, config)
+
+    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - as there
+        """Ask it."""
+        del kwargs
+        return await scripted().ainvoke(input, config)
+
+
+def configurable(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(
+        "langchain.chat_models.base._init_chat_model_helper", lambda **_: scripted()
+    )
+    return init_chat_model("any", configurable_fields=("temperature",))
+
+
+@pytest.mark.parametrize("kind", ["rebuilt", "foreign", "configurable", "in a sequence"])
+def test_of_a_model_that_cannot_be_watched_nothing_leaves_before_it_was_judged(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: dict[str, Callable[[], Any]] = {
+        "rebuilt": lambda: Rebuilt(turns=[[*PLAN, LOST]] * 2),
+        "foreign": Foreign,
+        "configurable": lambda: configurable(monkeypatch),
+        "in a sequence": lambda: Foreign().with_config(tags=["x"]),
+    }
+
+    text = both(made[kind]())
+
+    assert not text.startswith("Once")
+    assert "I can't share what I was about to say" in text
+    assert "track your" not in told(made[kind]())
+
+
+@pytest.mark.parametrize("disabled", [False, True])
+def test_events_do_not_tell_of_an_answer_that_is_not_streamed(disabled: bool) -> None:
+    model = (
+        ScriptedModel(turns=[PLAN], disable_streaming=True) if disabled else MuteModel(pieces=PLAN)
+    )
+
+    text = told(model)
+
+    assert "track your" not in text
+    assert "I can't share what I was about to say" in text
+
+
+def test_callbacks_of_the_model_itself_are_kept() -> None:
+    class Counts(BaseCallbackHandler):
+        ended = 0
+
+        def on_llm_end(self, *_: Any, **__: Any) -> None:
+            self.ended += 1
+
+    listed, managed = Counts(), Counts()
+
+    both(ScriptedModel(turns=[QUIET] * 2, callbacks=[listed]))
+    both(ScriptedModel(turns=[QUIET] * 2, callbacks=CallbackManager([managed])))
+
+    assert (listed.ended, managed.ended) == (2, 2)
+
+
+def test_callbacks_in_a_list_are_told_apart() -> None:
+    class Listens(BaseCallbackHandler):
+        def tap_output_iter(self, _run: Any, output: Any) -> Any:
+            return output
+
+    class Notes(BaseCallbackHandler):
+        pass
+
+    config: Any = {"callbacks": [Listens(), Notes()]}
+    token = var_child_runnable_config.set(config)
+    try:
+        with unheard() as listeners:
+            inside: Any = var_child_runnable_config.get()
+            assert [type(one) for one in inside["callbacks"]] == [Notes]
+        assert [type(one) for one in listeners] == [Listens]
+        assert var_child_runnable_config.get() is config
+    finally:
+        var_child_runnable_config.reset(token)
 
 
 def test_the_model_that_was_given_stays_as_it_is() -> None:
     model = ScriptedModel(turns=[QUIET])
 
-    watched = Watch(enforcer(), Occasion(), None).over(model, {}, awaited=False)
+    watched = Watch(enforcer(), Occasion(), None, ()).over(model, {}, awaited=False)
 
     assert type(watched) is ScriptedModel
     assert "_stream" not in vars(model)
@@ -263,12 +472,13 @@ def test_the_model_that_was_given_stays_as_it_is() -> None:
 
 
 def test_another_text_than_the_one_that_was_streamed_has_no_ruling() -> None:
-    watch = Watch(enforcer(), Occasion(), None)
+    watch = Watch(enforcer(), Occasion(), None, ())
     model = watch.over(ScriptedModel(turns=[QUIET]), {}, awaited=False)
 
     list(model.stream("Hi."))
 
     assert watch.ruling_on("Your list is full.") is None
+    assert watch.refused is None
     ruling = watch.ruling_on("Your list is empty.")
     assert ruling is not None
     assert ruling.allowed
@@ -299,8 +509,8 @@ def test_chunks_of_an_allowed_answer_add_up_to_it(said: list[tuple[Any, bool]]) 
     assert chunks.stream.end().allowed
     left += chunks.rest()
 
-    text = "".join(text_of(content) for content, _ in said)
-    assert "".join(text_of(chunk.message.content) for chunk in left) == text == chunks.shown
+    text = "".join(piece_of(content) for content, _ in said)
+    assert "".join(piece_of(chunk.message.content) for chunk in left) == text == chunks.shown
 
 
 def test_words_after_blocks_of_text_are_a_block_of_the_same_text() -> None:

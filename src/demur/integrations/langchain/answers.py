@@ -11,7 +11,7 @@ from demur.integrations.langchain.asking import Ask, Asking
 from demur.integrations.langchain.messages import declined, refused_answer, text_of
 from demur.integrations.langchain.streaming import Watch
 
-__all__ = ["judged"]
+__all__ = ["judged", "stopped"]
 
 
 def judged(response: ModelResponse[Any], watch: Watch) -> Asking[ModelResponse[Any]]:
@@ -24,17 +24,20 @@ def judged(response: ModelResponse[Any], watch: Watch) -> Asking[ModelResponse[A
     if said is None:
         return response
     ruling = yield Ask("model", (said, watch.at), {"prompt": watch.prompt})
-    text, form = text_of(said.content), _form(response)
-    if ruling.allowed and (text or form):
-        streamed = None if form else watch.ruling_on(text)
-        beside = {"prompt": watch.prompt}
-        ruling = streamed or (yield Ask("answer", (f"{text}{form}", watch.at), beside))
-        if ruling.allowed and streamed is None:
-            said = _helped(said, text, ruling.resources)
+    text, forms = text_of(said.content), _forms(response)
+    streamed = watch.ruling_on(said.content)
+    if ruling.allowed and streamed is not None:
+        ruling = streamed
+    # Where a stream was clean, it need not be all of the answer, nor how a model reads it.
+    read = text if streamed is None else watch.in_blocks
+    if ruling.allowed and (read or forms):
+        whole = _whole(read or text, forms)
+        ruling = yield Ask("answer", (whole, watch.at), {"prompt": watch.prompt})
+        said = _helped(said, text, ruling.resources) if ruling.allowed else said
     if not ruling.allowed:
         # A message is shown once: where it was streamed without these words, they come as
         # another one.
-        shown = watch.has_streamed and ruling is not watch.ruling_on(text)
+        shown = watch.has_streamed and ruling is not streamed
         return ModelResponse(result=[refused_answer(ruling, None if shown else said)])
     if text and not said.tool_calls:
         asked = {"text": text, "prompt": watch.prompt}
@@ -43,21 +46,41 @@ def judged(response: ModelResponse[Any], watch: Watch) -> Asking[ModelResponse[A
     return _with(response, said)
 
 
-def _form(response: ModelResponse[Any]) -> str:
-    """Return the answer that a model gave as a call of the form it was asked for, as JSON."""
+def stopped(error: Exception, watch: Watch) -> Asking[ModelResponse[Any] | None]:
+    """Return what takes the place of an answer that ended in an error; None if nothing does.
+
+    It is the provider's refusal or, where a refused stream left no answer of the form asked
+    for, what was said instead.
+    """
+    ruling = watch.refused
+    if ruling is None:
+        ruling = yield Ask("model", (error, watch.at), {"prompt": watch.prompt})
+    if ruling.allowed:
+        return None
+    return ModelResponse(result=[refused_answer(ruling, getattr(error, "ai_message", None))])
+
+
+def _forms(response: ModelResponse[Any]) -> list[Any]:
+    """Return the answers that a model gave as calls of the form it was asked for."""
     answered = {one.tool_call_id for one in response.result if isinstance(one, ToolMessage)}
     calls = [call for one in response.result for call in getattr(one, "tool_calls", ())]
-    forms = [call["args"] for call in calls if call["id"] in answered]
-    return "\n".join(json.dumps(form, ensure_ascii=False, default=str) for form in forms)
+    return [call["args"] for call in calls if call["id"] in answered]
+
+
+def _whole(text: str, forms: list[Any]) -> str:
+    """Return all of an answer; what is of a given form as JSON, which is read as what it says."""
+    whole = [text, *forms] if text else forms
+    return json.dumps(whole, ensure_ascii=False, default=str) if forms else text
 
 
 def _helped(said: AIMessage, text: str, resources: tuple[str, ...]) -> AIMessage:
-    """Return the message with the help lines that it must carry."""
-    if not resources:
+    """Return the message with the help lines that it must carry and does not yet."""
+    lacks = tuple(line for line in resources if line not in text)
+    if not lacks:
         return said
     if isinstance(said.content, str):
-        return said.model_copy(update={"content": with_resources(text, resources)})
-    block = {"type": "text", "text": with_resources("", resources)}
+        return said.model_copy(update={"content": with_resources(text, lacks)})
+    block = {"type": "text", "text": with_resources("", lacks)}
     return said.model_copy(update={"content": [*said.content, block]})
 
 

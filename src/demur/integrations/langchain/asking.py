@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, TypeVar
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.ruling import Ruling
 
-__all__ = ["FRAMEWORK", "Ask", "Asking", "Whose", "ask_awaited", "ask_now", "occasion_of"]
+__all__ = ["FRAMEWORK", "Ask", "Asking", "OccasionFor", "ask_awaited", "ask_now", "occasion_of"]
 
 FRAMEWORK = "langchain"
 _Result = TypeVar("_Result")
 _NOBODY = Occasion()
 
 # From the runtime of a hook to who asks; framework, run and call are filled in.
-Whose = Callable[[Any], Occasion]
+OccasionFor = Callable[[Any], Occasion]
 
 
 class Ask(NamedTuple):
@@ -55,9 +55,9 @@ async def ask_awaited(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
         return result
 
 
-def occasion_of(runtime: Any, run: str | None, whose: Whose | None) -> Occasion:
+def occasion_of(runtime: Any, run: str | None, given: OccasionFor | None) -> Occasion:
     """Return the occasion of a hook: of its thread or run, or else of the `run` given."""
     info = getattr(runtime, "execution_info", None)
     named = getattr(info, "thread_id", None) or getattr(info, "run_id", None) or run
-    asks = _NOBODY if whose is None else whose(runtime)
+    asks = _NOBODY if given is None else given(runtime)
     return asks._replace(framework=FRAMEWORK, run=asks.run or named)

@@ -1,7 +1,7 @@
 """Tool calls: all of one message are ruled on before the first runs, and none of them twice.
 
-What was ruled travels with the state of the graph as notes, by the id of the call. A note
-holds for the call as it was then: one that somebody has edited since is ruled on anew.
+What was ruled travels with the state of the graph as notes. A note holds for the call as it was
+then, id and arguments and all: one that somebody has edited since is ruled on anew.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langgraph.types import interrupt
 
+from demur.errors import InputError
 from demur.gate.enforcer import Occasion
 from demur.gate.ruling import Ruling
 from demur.integrations.langchain.asking import Ask, Asking
@@ -22,73 +23,116 @@ from demur.integrations.langchain.messages import (
     refused_call,
     returned_text,
 )
+from demur.model.grant import Grant
 
-__all__ = ["Approval", "Notes", "Plan", "admitted", "planned", "returned"]
+__all__ = ["Admission", "Approval", "Notes", "Plan", "Ruled", "admitted", "planned", "returned"]
 
 # How a call that waits for approval asks for it: by telling the model, or by a pause.
 Approval = Literal["message", "interrupt"]
 Notes = Mapping[str, Mapping[str, Any]]
 
 
+class Ruled(NamedTuple):
+    """A call, the answer to it if it may not run, and whether it asks for approval first."""
+
+    call: ToolCall
+    refused: ToolMessage | None = None
+    asks: bool = False
+
+
 class Plan(NamedTuple):
-    """What becomes of the calls of a message.
+    """What becomes of the calls of a message, in their order; `end` is there if the run is over."""
 
-    `answers` are for those that do not run, `notes` on those that may, or have to ask first.
-    `end` is there if the run is over.
-    """
-
-    answers: list[ToolMessage]
-    notes: dict[str, dict[str, Any]]
+    ruled: list[Ruled]
     end: AIMessage | None = None
+
+    @property
+    def runs(self) -> list[ToolCall]:
+        """The calls that may run."""
+        return [one.call for one in self.ruled if one.refused is None]
+
+    @property
+    def refused(self) -> list[ToolMessage]:
+        """The answers to those that may not."""
+        return [one.refused for one in self.ruled if one.refused is not None]
+
+    def handed_on(self) -> tuple[list[ToolMessage], Notes]:
+        """Return the answers that can be given now, and notes on the calls that go on.
+
+        A call that shares its id with another goes on, refused or not: an answer to one of
+        them would count for both.
+        """
+        ids = [one.call["id"] for one in self.ruled]
+        notes, answers = {}, []
+        for one in self.ruled:
+            if one.refused is None or one.asks or ids.count(one.call["id"]) > 1:
+                note = {"refused": one.refused, "asks": one.asks}
+                notes[_fingerprint(one.call)] = note
+            else:
+                answers.append(one.refused)
+        return answers, notes
+
+
+class Admission(NamedTuple):
+    """Whether a call may run: the answer to it if not, and by which grants if so."""
+
+    refused: ToolMessage | None = None
+    grants: tuple[Grant, ...] = ()
 
 
 def planned(calls: Sequence[ToolCall], at: Occasion, approval: Approval) -> Asking[Plan]:
-    """Rule on the calls in their order; after a hard block none of them runs."""
-    answers: dict[str, ToolMessage] = {}
-    notes: dict[str, dict[str, Any]] = {}
+    """Rule on the calls in their order; after a hard block none of them runs.
+
+    Raises:
+        InputError: A call has no id. Nothing could answer it.
+    """
+    for call in calls:
+        if call["id"] is None:
+            raise InputError(f"a call of `{call['name']}` has no id")
+    ruled: list[Ruled] = []
     for call in calls:
         ruling = yield _asked(call, at)
         refused = None if ruling.allowed else refused_call(ruling, call)
-        if refused is not None and ruling.is_hard:
-            answers[_id(call)] = refused
-            left = [answers.get(_id(each)) or not_run(each, ruling) for each in calls]
-            return Plan(left, {}, refused_answer(ruling))
-        if refused is not None and not _asks(ruling, approval):
-            answers[_id(call)] = refused
-        else:
-            notes[_id(call)] = {"call": _fingerprint(call), "refused": refused}
-    return Plan(list(answers.values()), notes)
+        ruled.append(Ruled(call, refused, _asks(ruling, approval)))
+        if ruling.is_hard:
+            ruled += [Ruled(each) for each in calls[len(ruled) :]]
+            left = [Ruled(one.call, one.refused or not_run(one.call, ruling)) for one in ruled]
+            return Plan(left, refused_answer(ruling))
+    return Plan(ruled)
 
 
-def admitted(call: ToolCall, notes: Notes, at: Occasion) -> Asking[ToolMessage | None]:
-    """Return the answer to a call that may not run, or None if it may.
+def admitted(call: ToolCall, notes: Notes, at: Occasion) -> Asking[Admission]:
+    """Return whether the call may run.
 
     One that waits for approval asks for it here. Who is asked answers with a grant; anything
     else is a no.
     """
-    note = notes.get(_id(call), {})
-    if note.get("call") != _fingerprint(call):
+    note = notes.get(_fingerprint(call))
+    if note is None:
         # It does not ask: a run that goes on after a pause would rule on it once more.
-        return (yield from _ruled(call, at))
+        return (yield from _ruled(call, at, ()))
     refused: ToolMessage | None = note["refused"]
-    if refused is None:
-        return None
+    if refused is None or not note["asks"]:
+        return Admission(refused)
     grants = grants_of(interrupt({**refused.artifact, "tool_call": dict(call)}))
-    return (yield from _ruled(call, at, grants=grants)) if grants else refused
+    return (yield from _ruled(call, at, grants)) if grants else Admission(refused)
 
 
-def returned(call: ToolCall, result: Any, at: Occasion) -> Asking[Any]:
-    """Return what a tool returned, or the answer in its place."""
+def returned(
+    call: ToolCall, result: Any, at: Occasion, grants: tuple[Grant, ...] = ()
+) -> Asking[Any]:
+    """Return what a tool returned that ran by these grants, or the answer in its place."""
     about = (call["name"], returned_text(result), at._replace(call_id=call["id"]))
-    ruling = yield Ask("tool_result", about, {"arguments": call["args"]})
+    beside = {"arguments": call["args"], "grants": grants}
+    ruling = yield Ask("tool_result", about, beside)
     if ruling.allowed:
         return result
     return refused_call(ruling, call, result if isinstance(result, ToolMessage) else None)
 
 
-def _ruled(call: ToolCall, at: Occasion, **beside: Any) -> Asking[ToolMessage | None]:
-    ruling = yield _asked(call, at, **beside)
-    return None if ruling.allowed else refused_call(ruling, call)
+def _ruled(call: ToolCall, at: Occasion, grants: tuple[Grant, ...]) -> Asking[Admission]:
+    ruling = yield _asked(call, at, grants=grants)
+    return Admission(None if ruling.allowed else refused_call(ruling, call), grants)
 
 
 def _asked(call: ToolCall, at: Occasion, **beside: Any) -> Ask:
@@ -100,10 +144,6 @@ def _asks(ruling: Ruling, approval: Approval) -> bool:
     return approval == "interrupt" and ruling.may_be_approved
 
 
-def _id(call: ToolCall) -> str:
-    return call["id"] or ""
-
-
 def _fingerprint(call: ToolCall) -> str:
-    said = json.dumps([call["name"], call["args"]], sort_keys=True, default=str)
+    said = json.dumps([call["id"], call["name"], call["args"]], sort_keys=True, default=str)
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()

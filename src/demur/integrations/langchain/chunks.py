@@ -11,13 +11,16 @@ from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 
 from demur.gate.answer_stream import AnswerStream
-from demur.integrations.langchain.messages import text_of
 
-__all__ = ["Chunks"]
+__all__ = ["Chunks", "piece_of"]
 
 
 class Chunks:
-    """Takes the chunks of one answer; `shown` is the text that left."""
+    """Takes the chunks of one answer.
+
+    `shown` is the text that left. `in_blocks` is what came, if it came in several blocks of
+    text: a line each, as a model reads them.
+    """
 
     def __init__(self, stream: AnswerStream) -> None:
         self.stream = stream
@@ -25,14 +28,21 @@ class Chunks:
         self._last: ChatGenerationChunk | None = None
         self._held: tuple[ChatGenerationChunk, str] | None = None
         self._block: dict[str, Any] | None = None
+        self._read = ""
+        self._blocks_read = 1
+
+    @property
+    def in_blocks(self) -> str:
+        """What came, if it came in several blocks."""
+        return self._read if self._blocks_read > 1 else ""
 
     def add(self, chunk: ChatGenerationChunk) -> Iterator[ChatGenerationChunk]:
         """Yield what may leave now; the chunk that says it is the last waits for the end."""
         if self._held is not None:
             yield self._showing(*self._held)
         content = chunk.message.content
-        self._block = _text_block(content) or self._block
-        self._last, self._held = chunk, (chunk, self.stream.add(text_of(content)))
+        self._read += self._reading(content)
+        self._last, self._held = chunk, (chunk, self.stream.add(piece_of(content)))
         if not self.stream.stopped and _position(chunk) != "last":
             yield self._showing(*self._held)
             self._held = None
@@ -46,10 +56,23 @@ class Chunks:
         elif text:
             yield self._showing(self._plain(), text)
 
+    def _reading(self, content: Any) -> str:
+        """Return the text of a piece, after a line break where another block begins."""
+        text = ""
+        for block in [content] if isinstance(content, str) else content:
+            piece = _block_text(block)
+            if piece and isinstance(block, dict):
+                last, self._block = self._block, block
+                if last is not None and last.get("index") != block.get("index"):
+                    self._blocks_read += 1
+                    text += "\n"
+            text += piece
+        return text
+
     def _showing(self, chunk: ChatGenerationChunk, text: str) -> ChatGenerationChunk:
         self.shown += text
         content = chunk.message.content
-        if text == text_of(content):
+        if text == piece_of(content):
             return chunk
         shown = text if isinstance(content, str) else self._blocks(content, text)
         message = chunk.message.model_copy(update={"content": shown})
@@ -64,18 +87,21 @@ class Chunks:
 
     def _blocks(self, content: list[Any], text: str) -> list[Any]:
         """Return the blocks with all text in one of them."""
-        others = [block for block in content if not text_of([block])]
+        others = [block for block in content if not piece_of([block])]
         if not text:
             return others
         return [*others, {"type": "text", **(self._block or {}), "text": text}]
 
 
+def piece_of(content: Any) -> str:
+    """Return the text of one piece of a stream: what follows goes on where it ends."""
+    return content if isinstance(content, str) else "".join(map(_block_text, content))
+
+
+def _block_text(block: Any) -> str:
+    text = block.get("text") if isinstance(block, dict) else block
+    return text if isinstance(text, str) else ""
+
+
 def _position(chunk: ChatGenerationChunk) -> Any:
     return getattr(chunk.message, "chunk_position", None)
-
-
-def _text_block(content: Any) -> dict[str, Any] | None:
-    """Return the last block of text, for more text that belongs to it, or None."""
-    blocks = [] if isinstance(content, str) else content
-    texts = [block for block in blocks if isinstance(block, dict) and text_of([block])]
-    return texts[-1] if texts else None

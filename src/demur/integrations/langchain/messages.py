@@ -5,14 +5,12 @@ the envelope in `response_metadata["refusal"]` and in `artifact["refusal"]`.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
-    ChatMessage,
-    HumanMessage,
     ToolCall,
     ToolMessage,
 )
@@ -29,47 +27,18 @@ __all__ = [
     "declined",
     "grants_of",
     "is_refused",
-    "new_input",
     "not_run",
     "open_calls",
     "refused_answer",
     "refused_call",
     "returned_text",
     "text_of",
-    "withheld",
 ]
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a message's content: itself, or that of all blocks that have some."""
-    if isinstance(content, str):
-        return content
-    return "".join(map(_block_text, content))
-
-
-def new_input(messages: Sequence[BaseMessage], guarded: str | None) -> list[BaseMessage]:
-    """Return what people said since the model last spoke, or since the message `guarded`.
-
-    The earlier of the two counts, so that neither several turns in a row nor words that
-    somebody put into the model's mouth are a way around. Nothing new is an empty list.
-    """
-    end = len(messages)
-    while end and isinstance(messages[end - 1], AIMessage):
-        end -= 1
-    spoke = _after(messages, end, lambda one: isinstance(one, AIMessage))
-    known = _after(messages, len(messages), lambda one: guarded is not None and one.id == guarded)
-    if not any(map(_is_said, messages[known:])):
-        return []
-    return [one for one in messages[min(spoke, known or spoke) :] if _is_said(one)]
-
-
-def withheld(message: BaseMessage, ruling: Ruling) -> HumanMessage:
-    """Return what stands in the history for a message that was refused; no model reads it again."""
-    return HumanMessage(
-        f"[withheld: {ruling.envelope['code']}]",
-        id=message.id,
-        response_metadata={"refusal": ruling.envelope},
-    )
+    """Return the text of a message's content: itself, or that of its blocks, one a line."""
+    return "\n".join(filter(None, _texts(content)))
 
 
 def refused_answer(ruling: Ruling, instead: AIMessage | None = None) -> AIMessage:
@@ -159,26 +128,26 @@ def _grant(given: Any) -> Grant:
     return Grant.from_json(given if isinstance(given, str | bytes) else json.dumps(given))
 
 
-def _block_text(block: Any) -> str:
-    if isinstance(block, str):
-        return block
-    text = block.get("text") if isinstance(block, dict) else None
-    return text if isinstance(text, str) else ""
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list | tuple):
+        for block in content:
+            yield from _texts(block)
+    elif isinstance(content, dict):
+        yield from _texts(content.get("text"))
+        yield from _texts(content.get("content"))
 
 
-def _is_said(message: BaseMessage) -> bool:
-    return isinstance(message, HumanMessage | ChatMessage)
-
-
-def _after(messages: Sequence[BaseMessage], end: int, is_it: Any) -> int:
-    """Return the place after the last message before `end` that is it; 0 if there is none."""
-    return next((place + 1 for place in range(end - 1, -1, -1) if is_it(messages[place])), 0)
-
-
-def _answers(messages: Sequence[BaseMessage]) -> Iterable[ToolMessage]:
+def _answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
     """Return the answers of tools since the model last spoke."""
-    spoke = _after(messages, len(messages), lambda one: isinstance(one, AIMessage))
-    return [one for one in messages[spoke:] if isinstance(one, ToolMessage)]
+    since: list[ToolMessage] = []
+    for message in messages:
+        if isinstance(message, AIMessage):
+            since.clear()
+        elif isinstance(message, ToolMessage):
+            since.append(message)
+    return since
 
 
 def _told(envelope: dict[str, Any], line: str) -> dict[str, dict[str, Any]]:

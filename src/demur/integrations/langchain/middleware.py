@@ -4,11 +4,12 @@ What people say is ruled on before a model reads it, what the model says before 
 does, and all tool calls of one message before the first of them runs.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 from langchain.agents.middleware import AgentMiddleware, hook_config
 from langchain.agents.middleware.types import ModelRequest, ModelResponse, PrivateStateAttr
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import HumanMessage
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -16,24 +17,24 @@ from typing_extensions import TypedDict
 
 from demur.errors import InputError, InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
-from demur.integrations.langchain.answers import judged
+from demur.integrations.langchain.answers import judged, stopped
 from demur.integrations.langchain.asking import (
     Ask,
     Asking,
-    Whose,
+    OccasionFor,
     ask_awaited,
     ask_now,
     occasion_of,
 )
-from demur.integrations.langchain.calls import Approval, admitted, planned, returned
+from demur.integrations.langchain.calls import Admission, Approval, admitted, planned, returned
+from demur.integrations.langchain.inputs import digests_of, new_input, withheld
+from demur.integrations.langchain.listeners import unheard
 from demur.integrations.langchain.messages import (
     closing,
     is_refused,
-    new_input,
     open_calls,
     refused_answer,
     text_of,
-    withheld,
 )
 from demur.integrations.langchain.streaming import Watch
 
@@ -43,10 +44,10 @@ _APPROVALS = ("message", "interrupt")
 
 
 class _State(TypedDict, total=False):
-    """What the hooks tell each other: the run, the last input ruled on, the calls ruled on."""
+    """What the hooks tell each other: the run, and what was ruled on, messages and calls."""
 
     demur_run: Annotated[str | None, PrivateStateAttr]
-    demur_input: Annotated[str | None, PrivateStateAttr]
+    demur_said: Annotated[list[str], PrivateStateAttr]
     demur_calls: Annotated[dict[str, Any], PrivateStateAttr]
 
 
@@ -54,15 +55,19 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
     """Holds an agent to the enforcer's rulings; for `create_agent(middleware=[...])`.
 
     `approval` says how a call that waits for approval asks for it: by a message to the model,
-    or by an interrupt that is resumed with a grant; the second needs a checkpointer. `whose`
-    makes an `Occasion` of a hook's runtime, to say who asks. As the last middleware of an
-    agent it sees what really runs, whatever others make of requests and calls.
+    or by an interrupt that is resumed with a grant; the second needs a checkpointer. `occasion`
+    says by a hook's runtime for whom a run is; what it leaves open is filled in. As the last
+    middleware of an agent it sees what really runs, whatever others make of requests and calls.
     """
 
     state_schema = _State
 
     def __init__(
-        self, enforcer: Enforcer, *, approval: Approval = "message", whose: Whose | None = None
+        self,
+        enforcer: Enforcer,
+        *,
+        approval: Approval = "message",
+        occasion: OccasionFor | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(enforcer, Enforcer):
@@ -72,7 +77,7 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         self.enforcer = enforcer
         self.tools = ()
         self._approval = approval
-        self._whose = whose
+        self._occasion = occasion
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
@@ -98,17 +103,18 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Return the model's answer, or one that refuses in its place."""
-        watch = self._watch(request)
-        model = watch.over(request.model, request.model_settings, awaited=False)
-        try:
-            response = handler(request.override(model=model))
-        except GraphBubbleUp:
-            raise
-        except Exception as error:
-            ruling = self.enforcer.model(error, watch.at, prompt=watch.prompt)
-            if ruling.allowed:
+        with unheard() as listeners:
+            watch = self._watch(request, listeners)
+            model = watch.over(request.model, request.model_settings, awaited=False)
+            try:
+                response = handler(request.override(model=model))
+            except GraphBubbleUp:
                 raise
-            return ModelResponse(result=[refused_answer(ruling)])
+            except Exception as error:
+                instead = ask_now(stopped(error, watch), self.enforcer)
+                if instead is None:
+                    raise
+                return instead
         return ask_now(judged(response, watch), self.enforcer)
 
     async def awrap_model_call(
@@ -117,17 +123,18 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Return the model's answer, like `wrap_model_call`."""
-        watch = self._watch(request)
-        model = watch.over(request.model, request.model_settings, awaited=True)
-        try:
-            response = await handler(request.override(model=model))
-        except GraphBubbleUp:
-            raise
-        except Exception as error:
-            ruling = await self.enforcer.amodel(error, watch.at, prompt=watch.prompt)
-            if ruling.allowed:
+        with unheard() as listeners:
+            watch = self._watch(request, listeners)
+            model = watch.over(request.model, request.model_settings, awaited=True)
+            try:
+                response = await handler(request.override(model=model))
+            except GraphBubbleUp:
                 raise
-            return ModelResponse(result=[refused_answer(ruling)])
+            except Exception as error:
+                instead = await ask_awaited(stopped(error, watch), self.enforcer)
+                if instead is None:
+                    raise
+                return instead
         return await ask_awaited(judged(response, watch), self.enforcer)
 
     @hook_config(can_jump_to=["end"])
@@ -144,23 +151,23 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Any:
         """Return what the tool returned, or a message that refuses; then the tool did not run."""
-        refused = ask_now(self._admitted(request), self.enforcer)
+        refused, grants = ask_now(self._admitted(request), self.enforcer)
         if refused is not None:
             return refused
         result = handler(request)
         at = self._at(request.state, request.runtime)
-        return ask_now(returned(request.tool_call, result, at), self.enforcer)
+        return ask_now(returned(request.tool_call, result, at, grants), self.enforcer)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Return what the tool returned, like `wrap_tool_call`."""
-        refused = await ask_awaited(self._admitted(request), self.enforcer)
+        refused, grants = await ask_awaited(self._admitted(request), self.enforcer)
         if refused is not None:
             return refused
         result = await handler(request)
         at = self._at(request.state, request.runtime)
-        return await ask_awaited(returned(request.tool_call, result, at), self.enforcer)
+        return await ask_awaited(returned(request.tool_call, result, at, grants), self.enforcer)
 
     def _begun(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
         # Without a thread or a run of its own, the first checkpoint names the run.
@@ -176,16 +183,21 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         return (yield from self._said(state, runtime))
 
     def _said(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
-        said = new_input(state["messages"], state.get("demur_input"))
+        messages = state["messages"]
+        said = new_input(messages, state.get("demur_said") or ())
         if not said:
             return None
         text = "\n".join(text_of(one.content) for one in said)
         ruling = yield Ask("prompt", (text, self._at(state, runtime)))
-        guarded = {"demur_input": said[-1].id}
         if ruling.allowed:
-            return guarded
-        messages = [*(withheld(one, ruling) for one in said), refused_answer(ruling)]
-        return {**guarded, "messages": messages, "jump_to": "end"}
+            return {"demur_said": digests_of(messages)}
+        instead = {one.id: withheld(one, ruling) for one in said}
+        left = [instead.get(one.id, one) for one in messages]
+        return {
+            "demur_said": digests_of(left),
+            "messages": [*instead.values(), refused_answer(ruling)],
+            "jump_to": "end",
+        }
 
     def _called(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
         messages = state["messages"]
@@ -197,21 +209,23 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
             return None
         plan = yield from planned(calls, self._at(state, runtime), self._approval)
         if plan.end is not None:
-            return {"messages": [*plan.answers, plan.end], "jump_to": "end"}
-        return {"messages": plan.answers, "demur_calls": plan.notes}
+            return {"messages": [*plan.refused, plan.end], "jump_to": "end"}
+        answers, notes = plan.handed_on()
+        return {"messages": answers, "demur_calls": notes}
 
-    def _admitted(self, request: ToolCallRequest) -> Asking[Any]:
+    def _admitted(self, request: ToolCallRequest) -> Asking[Admission]:
         state = request.state
         notes = state.get("demur_calls") if isinstance(state, dict) else None
         at = self._at(state, request.runtime)
         return (yield from admitted(request.tool_call, notes or {}, at))
 
-    def _watch(self, request: ModelRequest[Any]) -> Watch:
+    def _watch(self, request: ModelRequest[Any], listeners: Sequence[BaseCallbackHandler]) -> Watch:
         said = (one for one in reversed(request.messages) if isinstance(one, HumanMessage))
         last = next(said, None)
         prompt = None if last is None else text_of(last.content)
-        return Watch(self.enforcer, self._at(request.state, request.runtime), prompt)
+        at = self._at(request.state, request.runtime)
+        return Watch(self.enforcer, at, prompt, listeners)
 
     def _at(self, state: Any, runtime: Any) -> Occasion:
         run = state.get("demur_run") if isinstance(state, dict) else None
-        return occasion_of(runtime, run, self._whose)
+        return occasion_of(runtime, run, self._occasion)

@@ -1,33 +1,42 @@
 """A model whose answer is guarded while it is written.
 
-Tokens reach whoever streams an agent through callbacks of the model, before a hook of the
-middleware sees the answer. So the stream itself passes the guard: a copy of the model hands
-out only what may be shown. An answer that a model does not stream is kept from those
-callbacks; it is shown once it was judged, as what its node returns.
+Nobody who streams a run hears a model by itself. A copy of a model that streams hands out what
+may be shown, and those who listen hear the copy; an answer of any other model is shown once it
+was judged, as what its node returns.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import ChatGenerationChunk
-from langgraph.constants import TAG_NOSTREAM
+from langchain_core.runnables import RunnableWithFallbacks
+from langchain_core.runnables.base import RunnableBindingBase
 
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.ruling import Ruling
-from demur.integrations.langchain.chunks import Chunks
+from demur.integrations.langchain.chunks import Chunks, piece_of
+from demur.integrations.langchain.listeners import handlers_of
 
 __all__ = ["Watch"]
 
 
 class Watch:
-    """Watches one call of a model: what it streams, and the ruling on that."""
+    """Watches one call of a model: what it streams to the `listeners`, and the ruling on that."""
 
-    def __init__(self, enforcer: Enforcer, at: Occasion, prompt: str | None) -> None:
+    def __init__(
+        self,
+        enforcer: Enforcer,
+        at: Occasion,
+        prompt: str | None,
+        listeners: Sequence[BaseCallbackHandler],
+    ) -> None:
         self.at = at
         self.prompt = prompt
         self._enforcer = enforcer
+        self._listeners = listeners
         self._chunks: Chunks | None = None
         self._ruling: Ruling | None = None
 
@@ -36,17 +45,41 @@ class Watch:
         """Whether anything of the answer has left already."""
         return self._chunks is not None
 
-    def ruling_on(self, text: str) -> Ruling | None:
-        """Return the ruling if exactly this text was streamed, or None."""
-        return None if self._chunks is None or self._chunks.shown != text else self._ruling
+    @property
+    def in_blocks(self) -> str:
+        """What was streamed, as a model reads it, if that is in several blocks of text."""
+        return "" if self._chunks is None else self._chunks.in_blocks
+
+    @property
+    def refused(self) -> Ruling | None:
+        """The ruling on what was streamed, if it was refused."""
+        return None if self._ruling is None or self._ruling.allowed else self._ruling
+
+    def ruling_on(self, content: Any) -> Ruling | None:
+        """Return the ruling if exactly this was streamed, or None."""
+        if self._chunks is None or self._chunks.shown != piece_of(content):
+            return None
+        return self._ruling
 
     def over(self, model: Any, settings: Mapping[str, Any], *, awaited: bool) -> Any:
-        """Return the model to call instead, which nothing unguarded leaves."""
-        if not isinstance(model, BaseChatModel):
-            return model
-        if not _streams(model, settings, awaited=awaited):
-            return model.model_copy(update={"tags": [*(model.tags or ()), TAG_NOSTREAM]})
-        watched = model.model_copy()
+        """Return the model to call instead, of which the listeners hear what they may.
+
+        Bindings, retries and fallbacks are looked through. A model that does not stream, and
+        any other thing that is called like one, is returned as it is: nobody hears it.
+        """
+        if isinstance(model, RunnableBindingBase):
+            bound = self.over(model.bound, {**model.kwargs, **settings}, awaited=awaited)
+            return model.model_copy(update={"bound": bound})
+        if isinstance(model, RunnableWithFallbacks):
+            first, *others = (self.over(one, settings, awaited=awaited) for one in model.runnables)
+            return model.model_copy(update={"runnable": first, "fallbacks": others})
+        if isinstance(model, BaseChatModel) and _streams(model, settings, awaited=awaited):
+            return self._watched(model)
+        return model
+
+    def _watched(self, model: BaseChatModel) -> BaseChatModel:
+        callbacks = [*handlers_of(model.callbacks), *self._listeners]
+        watched = model.model_copy(update={"callbacks": callbacks})
         # The class stays what it is: frameworks ask for it. A hook that streams events
         # past these methods is taken away.
         for name, stream in (

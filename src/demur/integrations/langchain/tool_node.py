@@ -5,18 +5,19 @@ calls are ruled on first; after a hard block no tool runs, and the last message 
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolCall
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 
+from demur.errors import InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.integrations.langchain.asking import (
     Asking,
-    Whose,
+    OccasionFor,
     ask_awaited,
     ask_now,
     occasion_of,
@@ -28,27 +29,34 @@ __all__ = ["guard_tool_node", "run_ended"]
 
 
 def guard_tool_node(
-    enforcer: Enforcer, tools: Sequence[Any], *, whose: Whose | None = None, **settings: Any
+    enforcer: Enforcer,
+    tools: Sequence[Any],
+    *,
+    occasion: OccasionFor | None = None,
+    **settings: Any,
 ) -> Runnable[Any, Any]:
     """Return a node that runs the tools which the enforcer lets run.
 
-    `settings` are those of `ToolNode`, `whose` makes an `Occasion` of the runtime. The state
-    has its messages under `messages`, or under the `messages_key` of the settings.
+    `settings` are those of `ToolNode`, and what it takes the node takes: a state with its
+    messages under `messages`, or under the `messages_key` of the settings, a list of messages,
+    or calls that are sent to it. `occasion` says by the runtime for whom a run is.
     """
-    guard = _Guard(enforcer, whose, settings.get("messages_key", "messages"))
+    guard = _Guard(enforcer, occasion, settings.get("messages_key", "messages"))
     node = ToolNode(
         tools, wrap_tool_call=guard.returned, awrap_tool_call=guard.areturned, **settings
     )
 
-    def run(state: Any, config: RunnableConfig) -> Any:
-        plan = ask_now(guard.planned(state), enforcer)
-        calls = guard.calls(state, plan)
-        return guard.merged(plan, node.invoke(calls, config) if calls else [])
+    def run(given: Any, config: RunnableConfig) -> Any:
+        sent = guard.sent(given)
+        plan = ask_now(guard.planned(sent), enforcer)
+        calls = sent.running(plan)
+        return guard.merged(sent, plan, node.invoke(calls, config) if calls else [])
 
-    async def arun(state: Any, config: RunnableConfig) -> Any:
-        plan = await ask_awaited(guard.planned(state), enforcer)
-        calls = guard.calls(state, plan)
-        return guard.merged(plan, await node.ainvoke(calls, config) if calls else [])
+    async def arun(given: Any, config: RunnableConfig) -> Any:
+        sent = guard.sent(given)
+        plan = await ask_awaited(guard.planned(sent), enforcer)
+        calls = sent.running(plan)
+        return guard.merged(sent, plan, await node.ainvoke(calls, config) if calls else [])
 
     return RunnableLambda(run, arun, name=node.name)
 
@@ -56,25 +64,45 @@ def guard_tool_node(
 def run_ended(state: Any, *, messages_key: str = "messages") -> bool:
     """Return whether a refusal has ended the run; for the edge after the node of tools."""
     messages = _messages(state, messages_key)
-    return bool(messages) and is_refused(messages[-1])
+    # Where calls were sent one by one, nobody could say the last words.
+    return bool(messages) and (is_refused(messages[-1]) or closing(messages) is not None)
+
+
+class _Sent(NamedTuple):
+    """What the node was handed: calls, and in which of the forms that a `ToolNode` takes."""
+
+    calls: list[ToolCall]
+    form: Literal["state", "messages", "calls"] = "state"
+    context: dict[str, Any] | None = None
+
+    def running(self, plan: Plan) -> Any:
+        """Return the calls that may run, as a `ToolNode` takes them."""
+        calls = [{**call, "type": "tool_call"} for call in plan.runs]
+        if self.context is None or not calls:
+            return calls
+        return {**self.context, "tool_call": calls[0]}
 
 
 class _Guard:
     """What the node asks the enforcer, and what it makes of the answers."""
 
-    def __init__(self, enforcer: Enforcer, whose: Whose | None, key: str) -> None:
+    def __init__(self, enforcer: Enforcer, occasion: OccasionFor | None, key: str) -> None:
         self._enforcer = enforcer
-        self._whose = whose
+        self._occasion = occasion
         self._key = key
 
-    def planned(self, state: Any) -> Asking[Plan]:
-        calls = open_calls(_messages(state, self._key))
-        return (yield from planned(calls, self._at(get_runtime()), "message"))
+    def sent(self, given: Any) -> _Sent:
+        """Return what the node was handed."""
+        if isinstance(given, list) and given and _is_call(given[-1]):
+            return _Sent(given, "calls")
+        if isinstance(given, list):
+            return _Sent(open_calls(given), "messages")
+        if isinstance(given, dict) and given.get("__type") == "tool_call_with_context":
+            return _Sent([given["tool_call"]], "calls", given)
+        return _Sent(open_calls(_messages(given, self._key)))
 
-    def calls(self, state: Any, plan: Plan) -> list[dict[str, Any]]:
-        """Return the calls that may run, as a `ToolNode` takes them."""
-        calls = open_calls(_messages(state, self._key))
-        return [{**call, "type": "tool_call"} for call in calls if call["id"] in plan.notes]
+    def planned(self, sent: _Sent) -> Asking[Plan]:
+        return (yield from planned(sent.calls, self._at(get_runtime()), "message"))
 
     def returned(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         result = handler(request)
@@ -88,22 +116,29 @@ class _Guard:
         asking = returned(request.tool_call, result, self._at(request.runtime))
         return await ask_awaited(asking, self._enforcer)
 
-    def merged(self, plan: Plan, output: Any) -> Any:
+    def merged(self, sent: _Sent, plan: Plan, output: Any) -> Any:
         """Return the update of the state: all answers and, if the run is over, its last words."""
         parts = output if isinstance(output, list) else [output]
         updates = [part[self._key] for part in parts if isinstance(part, dict)]
-        messages = [*plan.answers, *(message for update in updates for message in update)]
-        end = plan.end or closing(messages)
-        update = {self._key: messages if end is None else [*messages, end]}
+        messages = [*plan.refused, *(message for update in updates for message in update)]
+        if sent.form != "calls":
+            # Calls that are sent have others beside them, whose answers must not come after.
+            end = plan.end or closing(messages)
+            messages += [] if end is None else [end]
+        update = messages if sent.form == "messages" else {self._key: messages}
         commands = [part for part in parts if not isinstance(part, dict)]
         return [*commands, update] if commands else update
 
     def _at(self, runtime: Any) -> Occasion:
-        return occasion_of(runtime, None, self._whose)
+        return occasion_of(runtime, None, self._occasion)
+
+
+def _is_call(given: Any) -> bool:
+    return isinstance(given, dict) and given.get("type") == "tool_call"
 
 
 def _messages(state: Any, key: str) -> list[BaseMessage]:
-    messages: list[BaseMessage] = (
-        state.get(key, []) if isinstance(state, dict) else getattr(state, key)
-    )
+    messages = state.get(key, []) if isinstance(state, dict) else getattr(state, key, None)
+    if not isinstance(messages, list):
+        raise InputTypeError.expected("the state", f"one with a list under `{key}`", state)
     return messages
