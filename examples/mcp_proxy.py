@@ -70,7 +70,7 @@ def demur(*words: str) -> list[str]:
 def proxied(folder: Path, *words: str) -> Iterator[Client]:
     """Yield a client that talks to the server through the proxy, and hears no notes of it."""
     with subprocess.Popen(  # noqa: S603 - a command written here
-        [*demur("proxy", "--pins", "mcp_pins.json"), *words],
+        [*demur("proxy", "--config", "demur.toml", "--pins", "mcp_pins.json"), *words],
         cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -22,9 +22,9 @@ from demur.integrations.mcp_proxy.guard import Guard
 from demur.integrations.mcp_proxy.judge import Judge
 from demur.integrations.mcp_proxy.relay import relay
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Tools
+from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Stage, Tools
 
-__all__ = ["MCPProxyStage"]
+__all__ = ["STAGES", "MCPProxyStage"]
 
 
 class MCPProxyStage:
@@ -37,6 +37,9 @@ class MCPProxyStage:
     def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
         """Return what was seen."""
         return asyncio.run(_played(scene, enforcer, tools))
+
+
+STAGES: tuple[Stage, ...] = (MCPProxyStage(),)
 
 
 async def _played(scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import mcp_toy_server
 import pytest
 from adapters.stage_mcp_proxy import MCPProxyStage
 from mcp import Client, StdioServerParameters
@@ -75,7 +76,8 @@ class Site:
         self, says: Callable[[Client], Coroutine[Any, Any, Any]], *options: str, mode: str = "auto"
     ) -> Any:
         """Return what comes of a talk of the real client with the proxy."""
-        command = ["-m", "demur", "mcp", "proxy", "--name", "real", *options, *self.server]
+        config = ["--config", str(self.folder / "demur.toml")]
+        command = ["-m", "demur", "mcp", "proxy", *config, "--name", "real", *options, *self.server]
         params = StdioServerParameters(
             command=sys.executable, args=command, env=dict(os.environ), cwd=self.folder
         )
@@ -182,6 +184,22 @@ def test_pins_of_a_real_server_hold(site: Site) -> None:
 
 async def _wipe_as_other(client: Client) -> Any:
     return await client.call_tool("wipe", {"disk": "a"})
+
+
+def test_a_server_that_talks_oddly_leaves_no_real_client_waiting(tmp_path: Path) -> None:
+    site = Site(tmp_path, "--", sys.executable, mcp_toy_server.__file__)
+
+    async def says(client: Client) -> None:
+        for text in ("both", "return"):
+            result: Any = await client.call_tool("echo", {"text": text})
+            assert result.content[0].text == text
+        refused = refusal_of(await client.call_tool("echo", {"text": "picture"}))
+        assert refused is not None
+        assert refused.code == "CONTEXT_INJECTION"
+        with pytest.raises(MCPError, match="cannot be read"):
+            await client.call_tool("echo", {"text": "nan"})
+
+    site.talk(says, mode="legacy")
 
 
 def test_progress_passes(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli.mcp_server import add_server, chosen_name, open_server
-from demur.cli.workspace import add_config, read_settings, workspace_gate
+from demur.cli.workspace import read_settings, workspace_gate
 from demur.errors import one_line
-from demur.gate.config import find_config
+from demur.gate.config import CONFIG_NAME
 from demur.gate.gate import Gate
 from demur.integrations.mcp_proxy.child import Child
 from demur.integrations.mcp_proxy.client import Client
@@ -36,7 +37,13 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EPILOG
-    add_config(parser)
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the settings; else what `DEMUR_CONFIG` names, else guards decide by themselves. "
+        f"A {CONFIG_NAME} in the working directory is not looked for: an agent could write it",
+    )
     parser.add_argument(
         "--pins",
         type=Path,
@@ -76,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     elif not pins.of(name):
         _note(f"nothing is pinned for `{name}`, so all of its tools are refused")
     rules = Rules(pins, args.allow, args.deny, loops=not args.no_loops)
-    with _gate(args.config or find_config()) as gate:
+    with _gate(_config(args)) as gate:
         judge = judge_of(gate, name, rules)
         guard = Guard(judge, note=_note, hard_as_error=args.hard_as_error)
         return asyncio.run(_serve(args, guard, judge))
@@ -109,10 +116,20 @@ async def _serve(args: argparse.Namespace, guard: Guard, judge: Judge) -> int:
     return 128 + caught[0] if caught else status
 
 
+def _config(args: argparse.Namespace) -> Path | None:
+    """Return the settings that somebody named: who starts a server may be where an agent writes."""
+    named = args.config or os.environ.get("DEMUR_CONFIG")
+    return Path(named) if named else None
+
+
 @contextlib.contextmanager
 def _gate(path: Path | None) -> Iterator[Gate | None]:
     if path is None:
-        _note("no demur.toml: guards alone judge, and nothing is stored (see `demur init`)")
+        _note("no settings: guards alone judge, and nothing is stored (see `demur init`)")
+        if Path(CONFIG_NAME).exists():
+            _note(
+                f"the {CONFIG_NAME} here is not used: an agent could write it; name it by --config"
+            )
         yield None
         return
     with workspace_gate(read_settings(path)) as gate:

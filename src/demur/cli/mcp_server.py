@@ -43,13 +43,15 @@ def chosen_name(args: argparse.Namespace) -> str:
     """Return the server's name.
 
     Raises:
-        InputError: There is no server, or there are two, or the name cannot be used.
+        InputError: There is no server, or there are two, or a name or address cannot be used.
     """
     if bool(args.command) == bool(args.url):
         raise InputError(
             "name one server: a command after `--`, or --url",
             help="demur mcp proxy -- python server.py",
         )
+    if args.url:
+        _check_address(args.url)
     name: str = args.name or server_name(args.command, args.url)
     if len(name) > 100 or not name.isprintable():
         raise InputError("the name of a server is at most 100 printable characters", where="--name")
@@ -60,17 +62,24 @@ async def open_server(args: argparse.Namespace) -> Upstream:
     """Return the server, to be closed.
 
     Raises:
-        InputError: It cannot be started, or its address or a header cannot be used.
+        InputError: It cannot be started, or a header cannot be used.
         MissingExtraError: HTTP needs a package that is not installed.
     """
     if args.command:
         return await Child.start(args.command)
-    parts = urlsplit(args.url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InputError(f"`{args.url}` is no address of HTTP", where="--url")
     module: Any = import_module("demur.integrations.mcp_proxy.http_server")
     headers = dict(_header(text, os.environ) for text in args.header)
     return cast("Upstream", module.HttpServer(args.url, headers=headers))
+
+
+def _check_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InputError(f"`{url}` is no address of HTTP", where="--url")
 
 
 def _header(text: str, environment: Mapping[str, str]) -> tuple[str, str]:
@@ -80,6 +89,7 @@ def _header(text: str, environment: Mapping[str, str]) -> tuple[str, str]:
     except (KeyError, ValueError) as error:
         problem = "a variable in the header is not set, or `$` does not name one"
         raise InputError(problem, where=f"--header {name}"[:60], help="`$$` is a `$`") from error
-    if not colon or not _NAME.fullmatch(name) or not filled.isprintable():
-        raise InputError("a header is `NAME: VALUE`", where="--header")
+    written = filled.isascii() and filled.isprintable()
+    if not colon or not _NAME.fullmatch(name) or not written:
+        raise InputError("a header is `NAME: VALUE`, in ASCII", where="--header")
     return name, filled

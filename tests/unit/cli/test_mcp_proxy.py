@@ -31,7 +31,10 @@ class Ended(NamedTuple):
 
 
 def proxied(folder: Path, *words: str, says: str | None = None, asks: Any = ()) -> Ended:
-    """Return how the real command ends, asked one thing after the other as a client does."""
+    """Return how the real command ends, asked one thing after the other as a client does.
+
+    It takes a carriage return for the end of a line, as text streams do.
+    """
     options = [word for word in words if word.startswith("-") or "=" in word or "." in word]
     tricks = [word for word in words if word not in options]
     log = folder / "log"
@@ -54,11 +57,11 @@ def proxied(folder: Path, *words: str, says: str | None = None, asks: Any = ()) 
             process.stdin.flush()
             while "id" in message and message["id"] not in answers:
                 answer = json.loads(process.stdout.readline())
-                answers[answer["id"]] = answer
+                answers[answer.get("id")] = answer
         out, err = process.communicate(says)
     for line in out.splitlines():
         answer = json.loads(line)
-        answers[answer["id"]] = answer
+        answers[answer.get("id")] = answer
     reached = log.read_text(encoding="utf-8").split() if log.exists() else []
     return Ended(process.returncode, answers, err, reached)
 
@@ -100,23 +103,70 @@ def test_a_server_is_guarded_as_it_is(tmp_path: Path) -> None:
     assert ended.answers[7]["result"] == {"echo": asks[-1]}
     assert ended.reached.count("tools/call") == 2
     assert "no pins" in ended.notes
-    assert "no demur.toml" in ended.notes
+    assert "no settings" in ended.notes
+    assert "is not used" not in ended.notes
     assert "dropped a line of the server" in ended.notes
+
+
+def test_a_server_that_talks_oddly_leaves_nobody_waiting(tmp_path: Path) -> None:
+    odd = ("picture", "nan", "both", "return")
+    asks = [HELLO, *(call("echo", text, text=text) for text in odd)]
+
+    ended = proxied(tmp_path, asks=asks)
+
+    assert code(ended.answers["picture"]) == "CONTEXT_INJECTION"
+    assert "cannot be read" in ended.answers["nan"]["error"]["message"]
+    for text in ("both", "return"):
+        assert ended.answers[text]["result"]["structuredContent"] == {"text": text}
 
 
 def test_decisions_are_stored_where_there_are_settings(tmp_path: Path) -> None:
     demur_init(tmp_path)
 
-    ended = proxied(tmp_path, "--hard-as-error", asks=[HELLO, LIST, call("echo", 1, text="x")])
+    config = f"--config={tmp_path / 'demur.toml'}"
+    asks = [HELLO, LIST, call("echo", 1, text="x")]
 
-    assert "no demur.toml" not in ended.notes
-    store = open_configured_store(load_config(tmp_path / "demur.toml"))
+    ended = proxied(tmp_path, "--hard-as-error", config, asks=asks)
+
+    assert "no settings" not in ended.notes
+    assert "is not used" not in ended.notes
+    [record] = stored(tmp_path)
+    assert record.action_type == "echo"
+    assert record.personal is not None
+    assert record.personal.request["trace"]["framework"] == "mcp-proxy"
+
+
+def stored(folder: Path) -> list[Any]:
+    store = open_configured_store(load_config(folder / "demur.toml"))
     assert store is not None
     with store:
-        [record] = store.find()
-        assert record.action_type == "echo"
-        assert record.personal is not None
-        assert record.personal.request["trace"]["framework"] == "mcp-proxy"
+        return list(store.find())
+
+
+def test_settings_that_merely_lie_there_are_not_used(tmp_path: Path) -> None:
+    demur_init(tmp_path)
+    # Whoever can write here must not be able to switch the guard off.
+    policy = tmp_path / "policy.yaml"
+    text = policy.read_text(encoding="utf-8")
+    policy.write_text(f"{text}\nmode: advisory\n", encoding="utf-8")
+
+    ended = proxied(tmp_path, asks=[HELLO, call("echo", 1, text="inject")])
+
+    assert code(ended.answers[1]) == "CONTEXT_INJECTION"
+    assert "the demur.toml here is not used" in ended.notes
+    assert stored(tmp_path) == []
+
+
+def test_settings_may_be_named_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demur_init(tmp_path)
+    monkeypatch.setenv("DEMUR_CONFIG", str(tmp_path / "demur.toml"))
+
+    ended = proxied(tmp_path, asks=[HELLO, call("echo", 1, text="x")])
+
+    assert "no settings" not in ended.notes
+    assert len(stored(tmp_path)) == 1
 
 
 def demur_init(folder: Path) -> None:
@@ -225,10 +275,12 @@ def test_files_will_do_for_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_signal_is_passed_on_in_this_process_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    demur_init(tmp_path)
     killer = f"import os, signal, time; os.kill({os.getpid()}, signal.SIGTERM); time.sleep(60)"
 
-    status, _ = inside(tmp_path, monkeypatch, [], "--", sys.executable, "-c", killer)
+    demur_init(tmp_path)
+    config = ("--config", str(tmp_path / "demur.toml"))
+
+    status, _ = inside(tmp_path, monkeypatch, [], *config, "--", sys.executable, "-c", killer)
 
     assert status == 128 + signal.SIGTERM
 

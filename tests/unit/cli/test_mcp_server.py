@@ -22,7 +22,16 @@ def test_a_server_goes_by_its_own_name_or_the_given_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["--url", "http://x.test", "--", "python"], ["--name", "a\nb", "--", "x"]]
+    "words",
+    [
+        [],
+        ["--url", "http://x.test", "--", "python"],
+        ["--name", "a\nb", "--", "x"],
+        ["--url", "ftp://x.test"],
+        ["--url", "http:///x"],
+        ["--url", "http://[x"],
+        ["--url", "http://x.test:99999"],
+    ],
 )
 def test_one_server_is_named(words: list[str]) -> None:
     with pytest.raises(InputError):
@@ -46,8 +55,8 @@ def test_a_header_takes_its_secret_from_the_environment(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "words",
     [
-        ["--url", "ftp://x.test"],
-        ["--url", "http:///x"],
+        ["--url", "http://x.test", "--header", "X: é"],
+        ["--url", "http://x.test", "--header", "X: a\x7f"],
         ["--url", "http://x.test", "--header", "X: ${NOT_SET_ANYWHERE}"],
         ["--url", "http://x.test", "--header", "no colon"],
         ["--url", "http://x.test", "--header", "bad name: x"],

@@ -4,6 +4,8 @@ It knows JSON-RPC and no transport. What it does not know it lets pass as it cam
 methods and versions need nothing new here; what can be read in two ways passes nowhere.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from demur.emit.mcp_denial import to_mcp_denial
@@ -16,6 +18,7 @@ from demur.integrations.mcp_proxy.message import (
     INVALID_REQUEST,
     PARSE_ERROR,
     SERVER_GONE,
+    UNREADABLE,
     Kind,
     Message,
     UnreadableError,
@@ -27,7 +30,7 @@ from demur.integrations.mcp_proxy.message import (
     read,
 )
 from demur.integrations.mcp_proxy.open_requests import Asked, OpenRequests
-from demur.integrations.mcp_proxy.texts import text_in
+from demur.integrations.mcp_proxy.unread import loosely
 
 __all__ = ["Guard", "Out"]
 
@@ -38,6 +41,8 @@ _GREETINGS = frozenset({"initialize", "server/discover"})
 _RETURNED = frozenset({CALL, "tasks/result"})
 _RETRIEVED = frozenset({"prompts/get", "resources/read", "tasks/get", "tasks/list"})
 _CALL_PARTS = frozenset({"name", "arguments", "_meta", "task"})
+# Where some readers end a line, in what is one to us.
+_BREAKS = re.compile(rb"[\r\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
 
 
 class Out(NamedTuple):
@@ -77,7 +82,10 @@ class Guard:
         try:
             value = _read(raw)
         except UnreadableError as error:
-            return Out(to_client=(encode(error_to(None, PARSE_ERROR, error.problem)),))
+            lost = [self._lost(one, error.problem, self._of_server) for one in loosely(raw or b"")]
+            if _DROPPED in lost or not lost:
+                lost.append(_Sent(back=error_to(None, PARSE_ERROR, error.problem)))
+            return Out(_each(one.back for one in lost), _each(one.on for one in lost))
         if value == []:
             return Out(to_client=(encode(error_to(None, INVALID_REQUEST, "an empty batch")),))
         on, back = [], []
@@ -85,9 +93,9 @@ class Guard:
             try:
                 sent = await self._asked(message_of(one))
             except UnreadableError as error:
-                identity = one.get("id") if isinstance(one, dict) else None
-                known = identity if key_of(identity) is not None else None
-                sent = _Sent(back=error_to(known, INVALID_REQUEST, error.problem))
+                sent = self._lost(one, error.problem, self._of_server)
+                if sent is _DROPPED:
+                    sent = _Sent(back=error_to(_identity(one), INVALID_REQUEST, error.problem))
             on.append(sent.on)
             back.append(sent.back)
         return Out(_lines(value, back), _lines(value, on, raw))
@@ -99,14 +107,18 @@ class Guard:
             value = _read(raw)
         except UnreadableError as error:
             self._note(f"dropped a line of the server: {error.problem}")
-            return Out()
+            if raw is None:
+                # Whose answer it was cannot be told.
+                return Out(self.ended("an answer of the server was too long"))
+            lost = [self._lost(one, error.problem, self._of_client) for one in loosely(raw)]
+            return Out(_each(one.on for one in lost), _each(one.back for one in lost))
         on, back = [], []
         for one in value if isinstance(value, list) else [value]:
             try:
                 sent = await self._answered(message_of(one))
             except UnreadableError as error:
                 self._note(f"dropped a message of the server: {error.problem}")
-                sent = _DROPPED
+                sent = self._lost(one, error.problem, self._of_client)
             on.append(sent.on)
             back.append(sent.back)
         return Out(_lines(value, on, raw), _lines(value, back))
@@ -116,6 +128,24 @@ class Guard:
         return tuple(
             encode(error_to(asked.identity, SERVER_GONE, reason))
             for asked in self._of_client.drain()
+        )
+
+    @staticmethod
+    def _lost(one: Any, problem: str, waiting: OpenRequests) -> _Sent:
+        """Return who is told that a message cannot be read: who waits for it, or who asks by it.
+
+        Else they would wait for ever.
+        """
+        identity = _identity(one)
+        if identity is None:
+            return _DROPPED
+        if "method" in one:
+            return _Sent(back=error_to(identity, INVALID_REQUEST, problem))
+        asked = waiting.close(key_of(identity))
+        if asked is None:
+            return _DROPPED
+        return _Sent(
+            on=error_to(asked.identity, UNREADABLE, f"the answer cannot be read: {problem}")
         )
 
     # What the client says.
@@ -186,7 +216,7 @@ class Guard:
         if problem := self._of_server.open(message):
             return _Sent(back=error_to(identity, INVALID_REQUEST, problem))
         if message.method == _SAMPLING:
-            ruling = await self._judge.sampling(text_in(message.params), identity)
+            ruling = await self._judge.sampling(message.value.get("params"), identity)
             if ruling.refusal is not None:
                 self._of_server.close(message.key)
                 self._note(f"refused to ask the client's model: {ruling.line}")
@@ -198,7 +228,7 @@ class Guard:
         method = asked.method
         content = answer["result"] if "result" in answer else answer["error"]
         if method in _RETURNED or method in _RETRIEVED:
-            ruling = await self._returned(asked, text_in(content))
+            ruling = await self._returned(asked, content)
             if not ruling.allowed:
                 self._note(f"withheld what `{_named(asked)}` returned: {ruling.line}")
                 return refusal_to(asked, ruling, hard_as_error=self._hard_as_error)
@@ -210,19 +240,25 @@ class Guard:
             return _with(answer, await self._listing.instructed(content))
         return answer
 
-    async def _returned(self, asked: Asked, text: str) -> Ruling:
+    async def _returned(self, asked: Asked, content: Any) -> Ruling:
         name = _named(asked)
         if asked.method in _RETURNED:
             given = asked.params.get("arguments")
             arguments = given if isinstance(given, dict) else {}
-            return await self._judge.result(name, text, arguments, asked.identity)
-        return await self._judge.passage(text, name, asked.method, asked.identity)
+            return await self._judge.result(name, content, arguments, asked.identity)
+        return await self._judge.passage(content, name, asked.method, asked.identity)
 
 
 def _read(raw: bytes | None) -> Any:
     if raw is None:
         raise UnreadableError("the message is too long")
     return read(raw)
+
+
+def _identity(message: Any) -> Any:
+    """Return the id of what may be a message; None if it has none."""
+    identity = message.get("id") if isinstance(message, dict) else None
+    return None if key_of(identity) is None else identity
 
 
 def _named(asked: Asked) -> str:
@@ -235,12 +271,18 @@ def _with(answer: dict[str, Any], result: Any) -> dict[str, Any]:
     return answer if result is answer["result"] else {**answer, "result": result}
 
 
+def _each(messages: Iterable[Any]) -> tuple[bytes, ...]:
+    return tuple(encode(one) for one in messages if one is not None)
+
+
 def _lines(value: Any, messages: list[Any], raw: bytes | None = None) -> tuple[bytes, ...]:
     """Return messages as lines; a batch stays one, and what is as it came is not written anew."""
     left = [one for one in messages if one is not None]
     if not left:
         return ()
+    # INVARIANT: what goes out is one line, wherever its reader ends lines.
+    kept = raw if raw is not None and not _BREAKS.search(raw) else None
     if not isinstance(value, list):
-        return (raw if raw is not None and left[0] is value else encode(left[0]),)
+        return (kept if kept is not None and left[0] is value else encode(left[0]),)
     same = len(left) == len(value) and all(a is b for a, b in zip(left, value, strict=True))
-    return (raw if raw is not None and same else encode(left),)
+    return (kept if kept is not None and same else encode(left),)

@@ -12,6 +12,7 @@ from demur.integrations.mcp_proxy.message import (
     read,
     result_to,
 )
+from demur.integrations.mcp_proxy.unread import loosely
 from demur.integrations.mcp_proxy.upstream import Upstream
 from demur.version import __version__
 
@@ -82,12 +83,22 @@ class _Talk:
         question = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
         await self._tell(question)
         async for line in self._lines:
+            if line is None:
+                raise HandshakeError("an answer of the server is too long")
             try:
-                message = message_of(read(line or b""))
-            except UnreadableError:
+                message = message_of(read(line))
+            except UnreadableError as error:
+                if self._count in _answered(line):
+                    raise HandshakeError(f"the answer cannot be read: {error.problem}") from error
                 continue
             if message.kind is Kind.RESPONSE and message.key == ("number", self._count):
                 return message.value
             if message.kind is Kind.REQUEST and message.method == "ping":
                 await self._tell(result_to(message.value["id"], {}))
         raise HandshakeError("the server ended without an answer")
+
+
+def _answered(line: bytes) -> list[Any]:
+    """Return the ids of what seems to be answered in a line that cannot be read."""
+    found = [one for one in loosely(line) if isinstance(one, dict) and "method" not in one]
+    return [one.get("id") for one in found]

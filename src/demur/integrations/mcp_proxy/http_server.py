@@ -38,7 +38,8 @@ except ImportError as error:
 
 __all__ = ["GRACE_S", "HttpServer"]
 
-# How long answers that are under way are waited for at the end.
+# How long answers that are under way are waited for at the end, and the taking of a message
+# that needs no answer before the next one is posted.
 GRACE_S = 2.0
 
 _SESSION = "mcp-session-id"
@@ -46,6 +47,9 @@ _VERSION = "mcp-protocol-version"
 _ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 _CANCELLED = "notifications/cancelled"
 _TIMEOUT = httpx.Timeout(30.0, read=None)
+# Nothing waits for the answer to what is no request.
+_TOLD = httpx.Timeout(30.0)
+_TOO_LONG = "the answer of the server is too long"
 _PAUSE_S = 1.0
 _MOST_TRIES = 5
 _ENOUGH = 200
@@ -73,7 +77,7 @@ class HttpServer:
         self._http = httpx.AsyncClient(
             headers=dict(headers or {}), timeout=_TIMEOUT, transport=transport
         )
-        self._said: asyncio.Queue[tuple[bytes | None] | None] = asyncio.Queue(_MOST_WAITING)
+        self._said: asyncio.Queue[tuple[bytes] | None] = asyncio.Queue(_MOST_WAITING)
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Task[None] | None = None
@@ -95,7 +99,9 @@ class HttpServer:
             return
         if self._is_cancelled(value):
             return
-        await self._post(line, value, asks)
+        # In their order, as far as a server lets that be: one that holds it holds up nobody.
+        told = self._beside(self._post(line, value, asks))
+        await asyncio.wait({told}, timeout=self._grace_s)
         if any(one.method == "notifications/initialized" for one in _messages(value)):
             self._listener = self._beside(self._listen())
 
@@ -160,12 +166,19 @@ class HttpServer:
         problem = "the server closed the connection without an answer"
         try:
             async with self._http.stream(
-                "POST", self._url, content=line, headers=self._headers(first)
+                "POST",
+                self._url,
+                content=line,
+                headers=self._headers(first),
+                timeout=_TIMEOUT if waiting else _TOLD,
             ) as response:
-                if session := response.headers.get(_SESSION):
+                session = response.headers.get(_SESSION)
+                # Another one could not be sent back.
+                if session and PLAIN.fullmatch(session):
                     self._session = session
                 problem = await self._answer(response, waiting) or problem
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        # A ValueError: what cannot be written as a header.
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
             problem = f"the server cannot be reached: {type(error).__name__}"
         for key, one in waiting.items():
             await self._say(encode(error_to(one.value["id"], SERVER_GONE, problem)))
@@ -175,6 +188,8 @@ class HttpServer:
         """Hand on what a response says; return what is wrong with it, if something is."""
         if _is_stream(response) and response.status_code == _ENOUGH:
             async for said in self._events(response):
+                if said is None:
+                    return _TOO_LONG
                 await self._heard(said, waiting)
                 if not waiting:
                     break
@@ -182,6 +197,8 @@ class HttpServer:
         body = await self._body(response)
         if response.status_code >= 300:
             return await self._failed(response, body, waiting)
+        if body is None:
+            return _TOO_LONG
         if body:
             await self._heard(body, waiting)
         return None if response.status_code == _ENOUGH else "the server gave no answer"
@@ -204,7 +221,6 @@ class HttpServer:
         async for piece in response.aiter_bytes():
             body += piece
             if len(body) > self._longest:
-                await self._say(None)
                 return None
         return bytes(body).replace(b"\r", b" ").replace(b"\n", b" ").strip()
 
@@ -214,15 +230,14 @@ class HttpServer:
             for said in events.feed(piece):
                 yield said
 
-    async def _heard(self, line: bytes | None, waiting: dict[Key, Message]) -> None:
+    async def _heard(self, line: bytes, waiting: dict[Key, Message]) -> None:
         """Hand on a message, and note which request it answers."""
-        if line is not None:
-            with contextlib.suppress(UnreadableError):
-                for one in _messages(read(line)):
-                    if one.kind is Kind.RESPONSE and one.key is not None:
-                        asked = waiting.pop(one.key, None)
-                        self._modern.pop(one.key, None)
-                        self._learned(asked, one)
+        with contextlib.suppress(UnreadableError):
+            for one in _messages(read(line)):
+                if one.kind is Kind.RESPONSE and one.key is not None:
+                    asked = waiting.pop(one.key, None)
+                    self._modern.pop(one.key, None)
+                    self._learned(asked, one)
         await self._say(line)
 
     def _learned(self, asked: Message | None, answer: Message) -> None:
@@ -246,13 +261,15 @@ class HttpServer:
                         return
                     async for said in self._events(response):
                         tries = 0
-                        await self._heard(said, {})
+                        # No answer comes here, so what is too long leaves nobody waiting.
+                        if said is not None:
+                            await self._heard(said, {})
             except httpx.HTTPError:
                 pass
             tries += 1
             await asyncio.sleep(_PAUSE_S)
 
-    async def _say(self, line: bytes | None) -> None:
+    async def _say(self, line: bytes) -> None:
         await self._said.put((line,))
 
 

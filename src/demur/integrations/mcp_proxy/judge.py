@@ -1,22 +1,25 @@
 """Who is asked about each thing that passes the proxy: guards and gate, in the server's name."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
 from demur.codes.vocabulary import Surface
+from demur.errors import InputError
 from demur.gate.described import describe_call
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.ruling import Ruling
 from demur.gate.standard import standard_pipeline
+from demur.gate.texts import texts_in
 from demur.guards.builtin import builtin_guard
 from demur.guards.returned.retrieval import Passage
 from demur.guards.tool_call.guard import ToolConfig
 from demur.integrations.mcp_proxy.definitions import DefinitionGuard, Offered
 from demur.integrations.mcp_proxy.pins import Pins
+from demur.integrations.mcp_proxy.texts import readable
 
 __all__ = ["FRAMEWORK", "LISTING", "Judge", "Known", "Rules", "judge_of"]
 
@@ -86,19 +89,29 @@ class Judge(NamedTuple):
         return await self.calls.atool_call(name, arguments, at, tool=shown, source=self.server)
 
     async def result(
-        self, name: str, text: str, arguments: Mapping[str, Any] | None, call_id: object
+        self, name: str, value: Any, arguments: Mapping[str, Any] | None, call_id: object
     ) -> Ruling:
         """Return the ruling on what a tool returned."""
-        return await self.calls.atool_result(name, text, self.at(call_id), arguments=arguments)
+        at = self.at(call_id)
+        return await self.calls.atool_result(name, readable(value), at, arguments=arguments)
 
-    async def passage(self, text: str, source: str, action: str, call_id: object = None) -> Ruling:
-        """Return the ruling on a text that the server hands out for a model to read."""
-        event = Passage(text, source)
+    async def passage(self, value: Any, source: str, action: str, call_id: object = None) -> Ruling:
+        """Return the ruling on what the server hands out for a model to read."""
+        text = _text(value)
+        event = None if text is None else Passage(text, source)
         return await self.calls.acheck(Surface.RETRIEVAL, event, self.at(call_id), action=action)
 
-    async def sampling(self, text: str, call_id: object) -> Ruling:
+    async def sampling(self, value: Any, call_id: object) -> Ruling:
         """Return the ruling on what the server wants the client's model to be asked."""
-        return await self.calls.aprompt(text, self.at(call_id))
+        return await self.calls.aprompt(cast("str", _text(value)), self.at(call_id))
+
+
+def _text(value: Any) -> str | None:
+    """Return what a model would read; None, which no guard lets pass, if it is too much."""
+    try:
+        return texts_in(readable(value))
+    except InputError:
+        return None
 
 
 def judge_of(gate: Gate | None, server: str, rules: Rules) -> Judge:

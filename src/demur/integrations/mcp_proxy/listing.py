@@ -11,8 +11,8 @@ from demur.errors import DemurError
 from demur.guards.tool_call.manifest import LONGEST_NAME
 from demur.integrations.mcp_proxy.definitions import Offered, offered
 from demur.integrations.mcp_proxy.judge import LISTING, Judge, Known
+from demur.integrations.mcp_proxy.message import look_alikes
 from demur.integrations.mcp_proxy.open_requests import Asked
-from demur.integrations.mcp_proxy.texts import text_in
 
 __all__ = ["LISTS", "Listing", "Note"]
 
@@ -44,6 +44,7 @@ class Listing:
     async def filtered(self, asked: Asked, result: Any) -> Any:
         """Return the result of a list without what is refused; the same one if nothing is."""
         member = LISTS[asked.method]
+        result = self._plain(result, member)
         entries = result.get(member) if isinstance(result, dict) else None
         if not isinstance(entries, list):
             return result
@@ -55,14 +56,24 @@ class Listing:
 
     async def instructed(self, result: Any) -> Any:
         """Return the greeting of a server without instructions that are refused."""
+        result = self._plain(result, "instructions")
         said = result.get("instructions") if isinstance(result, dict) else None
         if said is None:
             return result
-        ruling = await self._judge.passage(text_in(said), "instructions", LISTING)
+        ruling = await self._judge.passage(said, "instructions", LISTING)
         if ruling.allowed:
             return result
         self._note(f"left out the instructions of the server: {ruling.line}")
         return {name: item for name, item in result.items() if name != "instructions"}
+
+    def _plain(self, result: Any, member: str) -> Any:
+        """Return a result without members that a loose reader takes for the one that is read."""
+        strange = look_alikes(result, (member,)) if isinstance(result, dict) else []
+        for name in strange:
+            self._note(f"left out `{name}`, which passes for `{member}`")
+        if not strange:
+            return result
+        return {name: item for name, item in result.items() if name not in strange}
 
     async def _tools_kept(self, entries: list[Any], *, goes_on: bool) -> list[Any]:
         if len(self._judged) + len(entries) > _MOST_KNOWN:
@@ -103,7 +114,7 @@ class Listing:
     async def _texts_kept(self, entries: list[Any]) -> list[Any]:
         kept = []
         for entry in entries:
-            ruling = await self._judge.passage(text_in(entry), "listing", LISTING)
+            ruling = await self._judge.passage(entry, "listing", LISTING)
             if ruling.allowed:
                 kept.append(entry)
             else:

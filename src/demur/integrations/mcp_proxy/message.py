@@ -6,6 +6,7 @@ stands twice, or that differs from a known one only in case, makes a message unr
 
 import json
 import math
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Any, NamedTuple, NoReturn
 
@@ -17,6 +18,7 @@ __all__ = [
     "INVALID_REQUEST",
     "PARSE_ERROR",
     "SERVER_GONE",
+    "UNREADABLE",
     "Key",
     "Kind",
     "Message",
@@ -33,6 +35,7 @@ __all__ = [
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
+UNREADABLE = -32603
 # From the range that implementations may use.
 SERVER_GONE = -32000
 
@@ -112,6 +115,7 @@ def message_of(value: Any) -> Message:
         raise UnreadableError("a member of the message passes for another one")
     if "method" in value:
         return _asking(value)
+    value = _one_half(value)
     if "id" not in value or ("result" in value) == ("error" in value):
         raise UnreadableError("neither a request nor a response")
     if "error" in value and not isinstance(value["error"], dict):
@@ -120,6 +124,15 @@ def message_of(value: Any) -> Message:
     if key is None and value["id"] is not None:
         raise UnreadableError("the id is neither a string nor a whole number")
     return Message(Kind.RESPONSE, value, key=key)
+
+
+def _one_half(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a response without the half that is null: some write both."""
+    if "result" in value and "error" in value:
+        for name in ("error", "result"):
+            if value[name] is None:
+                return {key: item for key, item in value.items() if key != name}
+    return value
 
 
 def _asking(value: dict[str, Any]) -> Message:
@@ -142,13 +155,16 @@ def key_of(identity: Any) -> Key | None:
         return "string", identity
     if isinstance(identity, bool) or not isinstance(identity, int | float):
         return None
+    if not math.isfinite(identity):
+        return None
     # Some languages have one kind of number, and send `1` back as `1.0`.
     return ("number", int(identity)) if identity == int(identity) else None
 
 
-def look_alikes(value: dict[str, Any], known: frozenset[str]) -> bool:
-    """Return whether a key differs from a known one only in case: some readers take it for that."""
-    return any(key not in known and key.casefold() in known for key in value)
+def look_alikes(value: dict[str, Any], known: Collection[str]) -> list[str]:
+    """Return the keys that differ from a known one only in case: some readers take them for it."""
+    folded = {name.casefold() for name in known}
+    return [key for key in value if key not in known and key.casefold() in folded]
 
 
 def encode(value: Any) -> bytes:

@@ -1,56 +1,82 @@
-"""What a model would read of a result: every text in it, in its order."""
+"""What a model would read of what a server says: every text in it, those of its blocks first.
+
+Pictures and sounds are no text. They are left out only where the protocol has a place for
+them, and only if they are what they say: anywhere else, a text may be called a picture.
+"""
 
 import base64
-import binascii
-from collections.abc import Iterator
+import re
 from typing import Any
 
-__all__ = ["text_in"]
+__all__ = ["readable"]
 
-_BINARY = frozenset({"image", "audio"})
-_TEXTUAL = ("text/", "application/json", "application/xml", "application/javascript")
-# Names of members give no orders; sentences do.
-_LONGEST_NAME = 40
+# Members of a result that hold blocks, and of a block that hold further ones.
+_HOLDERS = frozenset({"content", "contents", "messages"})
+_WITHIN = frozenset({"content", "resource"})
+_ENCODED = frozenset({"data", "blob"})
+_WRAPPED = re.compile(r"(?:[A-Za-z0-9+/]{64,76}\r?\n)+[A-Za-z0-9+/]{0,76}={0,2}(?:\r?\n)?")
+_OTHERS = re.compile(r"[^A-Za-z0-9+/]+")
+_URL_SAFE = str.maketrans("-_", "+/")
+_TEXTUAL = re.compile(
+    r"\s*(?:text/|[^;]*[/+](?:x-)?(?:json|ndjson|xml|(?:java|ecma)script|yaml|toml|csv|html|sql|sh)\b)",
+    re.IGNORECASE,
+)
+_MARKS_16 = (b"\xff\xfe", b"\xfe\xff")
+_CONTROLS = "".join(map(chr, {*range(32), 127} - {9, 10, 13})) + "\ufffd"
+# What has more than one such character in ten is no text.
+_STRANGE = 10
 
 
-def text_in(value: Any) -> str:
-    """Return all texts within a JSON value, one below the other.
+def readable(value: Any) -> list[Any]:
+    """Return what a model reads of a result, or of a question to it, and nothing else.
 
-    Blocks of text come first, because a model reads them as one. Keys count where they are
-    more than a name. Pictures and sounds are left out; a blob that says it is text is read.
+    The texts of all blocks come first, as one text, because a model reads them so.
     """
+    if not isinstance(value, dict):
+        return [value]
     said: list[str] = []
-    beside: list[str] = []
-    # With a stack of its own: how deep a message is, its sender decides.
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            beside.append(one)
-        elif isinstance(one, list):
-            stack.extend(reversed(one))
-        elif isinstance(one, dict):
-            if one.get("type") == "text" and isinstance(one.get("text"), str):
-                said.append(one["text"])
-                one = {name: item for name, item in one.items() if name not in {"type", "text"}}
-            stack.extend(reversed(list(_members(one))))
-    return "\n".join(filter(None, (*said, *beside)))
+    rest = {name: _block(item, said) if name in _HOLDERS else item for name, item in value.items()}
+    return ["\n".join(said), rest]
 
 
-def _members(block: dict[str, Any]) -> Iterator[Any]:
+def _block(block: Any, said: list[str]) -> Any:
+    """Return a block, or several, without texts, which are added to `said`, and pictures."""
+    if isinstance(block, list):
+        return [_block(one, said) for one in block]
+    if not isinstance(block, dict):
+        return block
+    rest: dict[str, Any] = {}
     for name, item in block.items():
-        if name == "data" and block.get("type") in _BINARY and isinstance(item, str):
-            continue
-        if " " in name or len(name) > _LONGEST_NAME:
-            yield name
-        is_blob = name == "blob" and isinstance(item, str)
-        yield _blob(item, block.get("mimeType")) if is_blob else item
+        if name == "text" and isinstance(item, str):
+            said.append(item)
+        elif name in _ENCODED and isinstance(item, str):
+            rest[name] = _decoded(item, block.get("mimeType"))
+        else:
+            rest[name] = _block(item, said) if name in _WITHIN else item
+    return rest
 
 
-def _blob(encoded: str, kind: Any) -> str:
-    if not isinstance(kind, str) or not kind.startswith(_TEXTUAL):
-        return ""
+def _decoded(encoded: str, kind: Any) -> list[str]:
+    """Return what is to be read of something encoded; nothing if it is strictly no text."""
+    packed = "".join(encoded.split()) if _WRAPPED.fullmatch(encoded) else encoded
     try:
-        return base64.b64decode(encoded, validate=False).decode("utf-8", "replace")
-    except (binascii.Error, ValueError):
-        return encoded
+        data = base64.b64decode(packed, validate=True)
+    except ValueError:
+        # Its reader may be less strict, or take it as it stands.
+        return [encoded, *_texts(_loosely(encoded), kind)]
+    return _texts(data, kind)
+
+
+def _loosely(encoded: str) -> bytes:
+    packed = _OTHERS.sub("", encoded.translate(_URL_SAFE))
+    # One character over is less than a byte.
+    whole = packed[: len(packed) - (len(packed) % 4 == 1)]
+    return base64.b64decode(whole + "=" * (-len(whole) % 4))
+
+
+def _texts(data: bytes, kind: Any) -> list[str]:
+    text = data.decode("utf-16" if data.startswith(_MARKS_16) else "utf-8", "replace")
+    if isinstance(kind, str) and _TEXTUAL.match(kind):
+        return [text]
+    strange = sum(map(text.count, _CONTROLS))
+    return [text] if strange * _STRANGE <= len(text) else []

@@ -45,7 +45,13 @@ def listed(answer: Answer, patience_s: float = 5) -> tuple[list[Any], list[dict[
 def paged(message: dict[str, Any]) -> Any:
     if message.get("method") == "initialize":
         ping = request("ping", "p")
-        return [b"noise", None, ping, {"jsonrpc": "2.0", "method": "x"}, reply(1, {})]
+        return [
+            b"noise",
+            b'{"id":9,"result":NaN}',
+            ping,
+            {"jsonrpc": "2.0", "method": "x"},
+            reply(1, {}),
+        ]
     if message.get("method") != "tools/list":
         return None
     first = "cursor" not in message["params"]
@@ -82,6 +88,8 @@ def test_a_server_without_a_handshake_is_asked_in_the_newer_way() -> None:
             "does not end",
         ),
         (lambda _: None, "did not answer within"),
+        (lambda _: [None], "too long"),
+        (lambda _: [b'{"jsonrpc":"2.0","id":1,"result":{"a":NaN}}'], "cannot be read: `NaN`"),
     ],
 )
 def test_a_server_that_does_not_say_is_an_error(says: Answer, problem: str) -> None:

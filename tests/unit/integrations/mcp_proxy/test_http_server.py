@@ -1,6 +1,7 @@
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any
@@ -210,16 +211,23 @@ def test_a_server_out_of_reach_is_an_answer() -> None:
     assert "cannot be reached: ConnectError" in answer["error"]["message"]
 
 
-def test_what_is_too_long_is_told_of_and_the_request_still_answered() -> None:
+def test_an_answer_that_is_too_long_is_an_error_for_that_request_alone() -> None:
     long = json.dumps(reply(1, "x" * 500))
     for response in (
         httpx.Response(200, headers=JSON, text=long),
         httpx.Response(200, headers=SSE, text=f"data: {long}\n\n"),
     ):
         site, _ = answering(response)
-        first, answer = said(site, request("ping"), longest=100)
-        assert first is None
+        [answer] = said(site, request("ping"), longest=100)
         assert answer["id"] == 1
+        assert "too long" in answer["error"]["message"]
+
+
+def test_what_is_said_unasked_and_is_too_long_is_passed_over() -> None:
+    stream = event(note("x", text="y" * 500)) + event(note("z"))
+    site, _ = answering(httpx.Response(202), httpx.Response(200, headers=SSE, content=stream))
+
+    assert said(site, note("notifications/initialized"), longest=100) == [note("z")]
 
 
 def test_a_batch_is_one_post_and_each_request_in_it_is_answered() -> None:
@@ -236,6 +244,51 @@ def test_notifications_need_no_answer() -> None:
     site, _ = answering(httpx.Response(202), httpx.Response(500))
 
     assert said(site, note("x"), note("y")) == []
+
+
+def test_a_note_that_the_server_holds_holds_up_nobody() -> None:
+    def site(sent: httpx.Request) -> Any:
+        if sent.method != "POST" or "id" in json.loads(sent.content):
+            return httpx.Response(200, headers=JSON, json=reply(1, {}))
+        return _hang(sent)
+
+    began = time.monotonic()
+    heard = said(site, note("notifications/initialized"), note("x"), request("ping"), grace_s=0.05)
+
+    assert heard == [reply(1, {})]
+    assert time.monotonic() - began < 10
+
+
+def test_notes_that_are_taken_at_once_keep_their_order() -> None:
+    seen: list[Any] = []
+
+    async def late(sent: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0 if "id" in json.loads(sent.content) else 0.05)
+        seen.append(json.loads(sent.content)["method"])
+        return httpx.Response(200, headers=JSON, json=reply(1, {}))
+
+    said(late, note("a"), note("b"), request("ping"))
+
+    assert seen == ["a", "b", "ping"]
+
+
+def test_a_session_that_no_header_can_name_is_none() -> None:
+    hello = httpx.Response(
+        200, headers=[(b"mcp-session-id", b"caf\xe9")], content=json.dumps(reply(1, {}))
+    )
+    site, seen = answering(hello, httpx.Response(200, headers=JSON, json=reply(2, {})))
+
+    assert said(site, request("initialize"), request("ping", 2)) == [reply(1, {}), reply(2, {})]
+    assert "mcp-session-id" not in seen[1].headers
+
+
+def test_what_cannot_be_sent_is_an_answer() -> None:
+    def site(_: httpx.Request) -> Any:
+        raise UnicodeEncodeError("ascii", "é", 0, 1, "odd")
+
+    [answer] = said(site, request("ping"))
+
+    assert "cannot be reached: UnicodeEncodeError" in answer["error"]["message"]
 
 
 async def _hang(_: httpx.Request) -> httpx.Response:

@@ -142,3 +142,25 @@ def test_instructions_that_are_orders_are_left_out(method: str) -> None:
         reply(2, {"protocolVersion": "2025-11-25"}),
         reply(3, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "result"),
+    [
+        ("tools/list", "Tools", {"tools": [tool()], "Tools": [tool("notes", ORDERS)]}),
+        ("prompts/list", "PROMPTS", {"prompts": [], "PROMPTS": [{"description": ORDERS}]}),
+        ("resources/templates/list", "resourcetemplates", {"resourcetemplates": [ORDERS]}),
+        ("initialize", "In\u017ftructions", {"In\u017ftructions": ORDERS, "serverInfo": {}}),
+        ("server/discover", "Instructions", {"Instructions": ORDERS}),
+    ],
+)
+def test_what_passes_for_a_list_or_instructions_is_left_out(
+    method: str, name: str, result: dict[str, object]
+) -> None:
+    talk = Talk()
+    talk.client(request(method))
+
+    [answer] = talk.server(reply(1, result)).client
+
+    assert answer["result"] == {key: item for key, item in result.items() if key != name}
+    assert any(f"left out `{name}`" in note for note in talk.notes)

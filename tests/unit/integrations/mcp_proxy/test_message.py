@@ -117,3 +117,12 @@ def test_ids_of_two_kinds_are_two_ids() -> None:
     assert key_of(1) == key_of(1.0)
     assert key_of(1) != key_of("1")
     assert key_of(True) is None
+    assert key_of(float("inf")) is None
+    assert key_of(float("nan")) is None
+
+
+@pytest.mark.parametrize("value", [{"result": 1, "error": None}, {"result": None, "error": {}}])
+def test_one_half_of_a_response_may_be_null(value: dict[str, Any]) -> None:
+    message = message_of({"jsonrpc": "2.0", "id": 1, **value})
+
+    assert len(message.value.keys() & {"result", "error"}) == 1
