@@ -11,8 +11,10 @@ from demur.gate.enforcer import Enforcer
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.ruling import Ruling
 from demur.guards.guard import Guard
-from demur.integrations.model_client.call import Opened, Posted, Said, Settings, settings_of
-from demur.integrations.model_client.cutter import Cutter, Piece
+from demur.integrations.model_client.cutter import Cutter
+from demur.integrations.model_client.form import Opened, Posted, Said
+from demur.integrations.model_client.held import Piece, Portion
+from demur.integrations.model_client.settings import Settings, settings_of
 from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
     AsyncSaidStream,
@@ -43,12 +45,16 @@ class Answer:
 
 
 class Event(NamedTuple):
-    """An event of a stream: text that it adds to a part, and whether that ends."""
+    """An event of a stream: text that it adds to an answer, and whether that ends.
+
+    `whole` repeats all of a text, `call` asks for a tool. A `part` below zero is no answer.
+    """
 
     text: str = ""
     end: bool = False
     part: int = 0
     whole: str = ""
+    call: str = ""
 
 
 class ToyEvents:
@@ -56,36 +62,37 @@ class ToyEvents:
 
     def __init__(self, parts: int = 1) -> None:
         self._parts = parts
+        self.seen: list[Event] = []
 
     def is_plain(self, event: Event) -> bool:
         """Return whether it goes on."""
         return not event.end
 
-    def pieces(self, event: Event) -> Sequence[Piece]:
-        """Return its text."""
-        return [Piece(event.part, event.text)] if event.text else []
+    def portions(self, event: Event) -> Sequence[Portion]:
+        """Return what it says."""
+        wholes = (Piece(event.part, event.whole),) if event.whole else ()
+        name = event.part if event.part >= 0 else None
+        said = Portion(event, name, event.part, event.text, wholes)
+        return [said._replace(asks=bool(event.call), ends=event.end)]
 
-    def wholes(self, event: Event) -> Sequence[Piece]:
-        """Return what it repeats."""
-        return [Piece(event.part, event.whole)] if event.whole else []
+    def without(self, event: Event) -> Event | None:
+        """Return it without its text, if anything else is in it."""
+        bare = event._replace(text="")
+        return None if bare == Event(part=event.part) else bare
 
-    def ended(self, event: Event, running: Collection[Hashable]) -> Sequence[Hashable]:
-        """Return its part if it ends."""
-        return [part for part in running if event.end and part == event.part]
-
-    def without(self, event: Event, refused: Collection[Hashable]) -> Event | None:
-        """Return its end, if it is one and stands for nothing refused."""
-        return event._replace(text="") if event.end and event.part not in refused else None
+    def left(self, event: Event) -> None:
+        """Note it."""
+        self.seen.append(event)
 
     def more(self, part: Hashable, text: str) -> Event:
         """Return text."""
         assert isinstance(part, int)
         return Event(text, part=part)
 
-    def refusal(self, part: Hashable, ruling: Ruling, words: str) -> Sequence[Event]:
+    def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Event]:
         """Return the words and the line."""
-        assert isinstance(part, int)
-        return [Event(words, part=part), Event(ruling.line, end=True, part=part)]
+        assert isinstance(answer, int)
+        return [Event(words, part=answer), Event(ruling.line, end=True, part=answer)]
 
     def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
         """Return whether all parts have ended."""
@@ -104,12 +111,13 @@ class ToyForm:
         """Return the text, with what was said before if it is wanted."""
         before = body.get("before", "") if whole else ""
         tools = tuple(Returned(name, result) for name, result in body.get("tools", {}).items())
-        return Turn(before + body.get("text", ""), tools)
+        text = before + body.get("text", "")
+        return Turn(text, tools, (text,))
 
     def said(self, response: Answer) -> Sequence[Said]:
         """Return the choices."""
         return [
-            Said(None, one) if isinstance(one, str) else Said(one, "") for one in response.choices
+            Said(None, (one,)) if isinstance(one, str) else Said(one) for one in response.choices
         ]
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Answer:
@@ -132,6 +140,10 @@ class ToyForm:
         cutter = Cutter(form, opened, self._settings, awaits=self._awaits)
         kind = AsyncGuardedStream if self._awaits else GuardedStream
         return kind(opened.stream, cutter)
+
+    def unparsed(self, response: Answer, posted: Posted) -> Any:  # noqa: ARG002 - part of the form
+        """Return it in a list."""
+        return [response]
 
 
 class ToyStream:
@@ -206,5 +218,6 @@ def settings(enforcer: Enforcer | None = None, **given: Any) -> Settings:
         "waits": False,
         "sleep": lambda _seconds: None,
         "trusts_history": True,
+        "trusts_bytes": False,
     }
     return settings_of(enforcer or strict(), "toy", **{**usual, **given})

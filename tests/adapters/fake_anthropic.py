@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from anthropic import Anthropic, AsyncAnthropic
 
 from demur.gate.enforcer import Enforcer
+from demur.gate.gate import Gate
 from demur.integrations.anthropic_client import guard_anthropic
 
 __all__ = [
@@ -118,7 +119,7 @@ def message_events(*pieces: str, stop: str = "end_turn", **delta: Any) -> list[d
     ]
 
 
-def guarded(client: Any, enforcer: Enforcer, **settings: Any) -> Any:
+def guarded(client: Any, enforcer: Enforcer | Gate, **settings: Any) -> Any:
     """Return the client with guards, untyped, so that tests may ask it for anything."""
     return guard_anthropic(client, enforcer, **settings)
 

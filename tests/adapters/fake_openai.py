@@ -9,6 +9,7 @@ import openai
 from openai import AsyncOpenAI, OpenAI
 
 from demur.gate.enforcer import Enforcer
+from demur.gate.gate import Gate
 from demur.integrations.openai_client import guard_openai
 
 __all__ = [
@@ -191,7 +192,7 @@ def response_events(*pieces: str, **more: Any) -> list[dict[str, Any]]:
     return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
 
-def guarded(client: Any, enforcer: Enforcer, **settings: Any) -> Any:
+def guarded(client: Any, enforcer: Enforcer | Gate, **settings: Any) -> Any:
     """Return the client with guards, untyped, so that tests may ask it for anything."""
     return guard_openai(client, enforcer, **settings)
 

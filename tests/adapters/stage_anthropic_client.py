@@ -11,8 +11,10 @@ from adapters.fake_anthropic import FakeAnthropic, Reply, message, message_event
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.ruling import Refused
 from demur.integrations.anthropic_client import guard_anthropic
-from demur.integrations.model_client.call import OnRefusal, ruling_of
+from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client.settings import OnRefusal
 from demur.model.refusal import Refusal
+from demur.providers.normalize import normalize
 from demur.testing.conformance.scene import Ask, Filtered, Point, Scene, Seen, Tools, Turn
 
 __all__ = ["STAGES", "AnthropicStage", "AsyncAnthropicStage"]
@@ -36,7 +38,8 @@ class _Stage:
         at = Occasion(run="run-1")
         client = guard_anthropic(plain, enforcer, at=at, on_refusal=self.on_refusal)
         seen = asyncio.run(_Run(client, tools, streams=streams).seen(scene.prompt))
-        return seen._replace(heard="".join(json.dumps(one) for one in fake.heard[1:]))
+        heard = "".join(json.dumps(one) for one in fake.heard[1:])
+        return seen._replace(heard=heard, asked=len(fake.heard))
 
 
 class AnthropicStage(_Stage):
@@ -82,27 +85,37 @@ async def _events(stream: Any) -> AsyncIterator[Any]:
 
 
 class _Run:
-    """One conversation: asks, runs the tools that are asked for, and asks again."""
+    """One conversation: asks, runs the tools that are asked for, and asks again.
+
+    What a tool returned and may not be read is replaced by its refusal, for the model to hear.
+    """
 
     def __init__(self, client: Any, tools: Tools, *, streams: bool) -> None:
         self._client = client
         self._tools = tools
         self._streams = streams
         self._history: list[Any] = []
+        self._results: list[dict[str, Any]] = []
+        self._calls: set[str] = set()
+        self._answered: set[str] = set()
         self._refusal: Refusal | None = None
         self._shown: list[str] = []
 
     async def seen(self, prompt: str) -> Seen:
         self._history.append({"role": "user", "content": prompt})
         try:
-            while await self._turn():
+            while await self._went_on():
                 """There are tools to go on with."""
-        except Refused as refused:
-            self._refusal = refused.refusal
-            self._shown.append(refused.ruling.words)
         finally:
             await _had(self._client.close())
-        return Seen(self._refusal, "".join(self._shown))
+        orphans = len(self._calls - self._answered)
+        return Seen(self._refusal, "".join(self._shown), orphans=orphans)
+
+    async def _went_on(self) -> bool:
+        try:
+            return await self._turn()
+        except Refused as refused:
+            return self._stopped(refused.refusal, refused.ruling.words)
 
     async def _turn(self) -> bool:
         asked = self._client.messages.create(
@@ -114,29 +127,42 @@ class _Run:
                 if event.type == "content_block_delta":
                     self._shown.append(event.delta.text)
                 elif event.type == "message_delta":
-                    self._read(event.delta, answer)
-            return False
-        self._shown += [block.text for block in answer.content if block.type == "text"]
-        self._read(answer, answer)
+                    ended = event.delta
+            return self._stopped(_refusal(ended, answer), "")
+        words = "".join(block.text for block in answer.content if block.type == "text")
         calls = [block for block in answer.content if block.type == "tool_use"]
-        results = [
-            {
-                "type": "tool_result",
-                "tool_use_id": call.id,
-                "content": self._tools.run(call.name, call.input),
-            }
-            for call in calls
-        ]
+        if answer.stop_reason == "refusal" or not calls:
+            return self._stopped(_refusal(answer, answer), words)
+        self._results = [self._ran(call) for call in calls]
         self._history += [
             {"role": "assistant", "content": answer.content},
-            {"role": "user", "content": results},
+            {"role": "user", "content": self._results},
         ]
-        return bool(calls)
+        return True
 
-    def _read(self, ended: Any, answer: Any) -> None:
-        """Read a refusal where the interface has one: said by us, or ruled on the model's."""
-        ruling = ruling_of(answer)
-        if ended.stop_details is not None:
-            self._refusal = Refusal.from_line(ended.stop_details.explanation)
-        elif ruling is not None:
-            self._refusal = ruling.refusal
+    def _ran(self, call: Any) -> dict[str, Any]:
+        self._calls.add(call.id)
+        result = self._tools.run(call.name, call.input)
+        self._answered.add(call.id)
+        return {"type": "tool_result", "tool_use_id": call.id, "content": result}
+
+    def _stopped(self, refusal: Refusal | None, words: str) -> bool:
+        """Note a refusal, and return whether there is anything to go on with."""
+        self._refusal = self._refusal or refusal
+        results, self._results = self._results, []
+        if refusal is None or not results:
+            self._shown.append(words)
+            return False
+        for result in results:
+            result["content"] = refusal.line
+        return True
+
+
+def _refusal(ended: Any, answer: Any) -> Refusal | None:
+    """Return a refusal of ours, of the provider, or one that only a ruling tells of prose."""
+    if ended.stop_details is not None:
+        return Refusal.from_line(ended.stop_details.explanation)
+    if ended.stop_reason == "refusal":
+        return normalize({"type": "message", "content": [], "stop_reason": "refusal"})
+    ruling = ruling_of(answer)
+    return None if ruling is None else ruling.refusal

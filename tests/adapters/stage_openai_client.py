@@ -18,8 +18,10 @@ from adapters.fake_openai import (
 from demur.emit.openai import from_openai
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.ruling import Refused
-from demur.integrations.model_client.call import OnRefusal, ruling_of
+from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client.settings import OnRefusal
 from demur.integrations.openai_client import guard_openai
+from demur.providers.normalize import normalize
 from demur.testing.conformance.scene import Ask, Filtered, Point, Scene, Seen, Tools, Turn
 
 if TYPE_CHECKING:
@@ -54,7 +56,8 @@ class _Stage:
         at = Occasion(run="run-1")
         client = guard_openai(plain, enforcer, at=at, on_refusal=self.on_refusal)
         seen = asyncio.run(run(client, tools, streams=streams).seen(scene.prompt))
-        return seen._replace(heard="".join(json.dumps(one) for one in fake.heard[1:]))
+        heard = "".join(json.dumps(one) for one in fake.heard[1:])
+        return seen._replace(heard=heard, asked=len(fake.heard))
 
 
 class OpenAIChatStage(_Stage):
@@ -138,13 +141,21 @@ async def _events(stream: Any) -> AsyncIterator[Any]:
 
 
 class _Run:
-    """One conversation: asks, runs the tools that are asked for, and asks again."""
+    """One conversation: asks, runs the tools that are asked for, and asks again.
+
+    What a tool returned and may not be read is replaced by its refusal, for the model to hear.
+    """
+
+    answered = ""
+    result = ""
 
     def __init__(self, client: Any, tools: Tools, *, streams: bool) -> None:
         self._client = client
         self._tools = tools
         self._streams = streams
         self._history: list[Any] = []
+        self._results: list[dict[str, Any]] = []
+        self._calls: set[str] = set()
         self._refusal: Refusal | None = None
         self._shown: list[str] = []
 
@@ -152,14 +163,18 @@ class _Run:
         """Return what was seen of a conversation that begins with `prompt`."""
         self._history.append({"role": "user", "content": prompt})
         try:
-            while await self._turn():
+            while await self._went_on():
                 """There are tools to go on with."""
-        except Refused as refused:
-            self._refusal = refused.refusal
-            self._shown.append(refused.ruling.words)
         finally:
             await _had(self._client.close())
-        return Seen(self._refusal, "".join(self._shown))
+        answered = {one.get(self.answered) for one in self._history if isinstance(one, dict)}
+        return Seen(self._refusal, "".join(self._shown), orphans=len(self._calls - answered))
+
+    async def _went_on(self) -> bool:
+        try:
+            return await self._turn()
+        except Refused as refused:
+            return self._stopped(refused.refusal, refused.ruling.words)
 
     async def _turn(self) -> bool:
         raise NotImplementedError
@@ -167,65 +182,101 @@ class _Run:
     def _say(self, text: str | None) -> None:
         self._shown.append(text or "")
 
-    def _refused(self, data: object, answer: Any) -> None:
-        """Read a refusal where the interface has one: said by us, or ruled on the model's."""
-        ruling = ruling_of(answer)
-        self._refusal = from_openai(data) or (None if ruling is None else ruling.refusal)
+    def _stopped(self, refusal: "Refusal | None", words: str) -> bool:
+        """Note a refusal, and return whether there is anything to go on with."""
+        self._refusal = self._refusal or refusal
+        results, self._results = self._results, []
+        if refusal is None or not results:
+            self._say(words)
+            return False
+        for result in results:
+            result[self.result] = refusal.line
+        return True
+
+    def _ran(self, call_id: str, name: str, arguments: str, **more: Any) -> None:
+        result = self._tools.run(name, json.loads(arguments))
+        done = {**more, self.answered: call_id, self.result: result}
+        self._calls.add(call_id)
+        self._results.append(done)
+        self._history.append(done)
 
 
 class _Chat(_Run):
+    answered, result = "tool_call_id", "content"
+
     async def _turn(self) -> bool:
         asked = self._client.chat.completions.create(
             model="m1", messages=self._history, stream=self._streams
         )
         answer = await _had(asked)
         if self._streams:
-            said = ""
+            said, ended = "", ""
             async for chunk in _events(answer):
                 for choice in chunk.choices:
                     self._say(choice.delta.content)
                     said += choice.delta.refusal or ""
-            self._say(said.partition("\n")[0])
-            self._refused({"refusal": said or None}, answer)
-            return False
-        message = answer.choices[0].message
-        self._say(message.content or (message.refusal or "").rpartition("\n")[0])
-        self._refused(message.model_dump(), answer)
+                    ended = choice.finish_reason or ended
+            return self._read(said, ended, answer)
+        [choice] = answer.choices
+        message = choice.message
+        self._say(message.content)
+        if message.refusal or not message.tool_calls:
+            return self._read(message.refusal, choice.finish_reason, answer)
+        self._results = []
         self._history.append(message)
-        for call in message.tool_calls or ():
-            given = json.loads(call.function.arguments)
-            result = self._tools.run(call.function.name, given)
-            done = {"role": "tool", "tool_call_id": call.id, "content": result}
-            self._history.append(done)
-        return bool(message.tool_calls)
+        for call in message.tool_calls:
+            self._ran(call.id, call.function.name, call.function.arguments, role="tool")
+        return True
+
+    def _read(self, refusal: str | None, finish: str, answer: Any) -> bool:
+        if finish == "content_filter":
+            return self._stopped(normalize({"choices": [{"finish_reason": finish}]}), "")
+        return self._stopped(_refusal(refusal, answer), (refusal or "").rpartition("\n")[0])
 
 
 class _Responses(_Run):
+    answered, result = "call_id", "output"
+
     async def _turn(self) -> bool:
         asked = self._client.responses.create(model="m1", input=self._history, stream=self._streams)
         answer = await _had(asked)
-        if self._streams:
-            said = ""
-            async for event in _events(answer):
-                if event.type == "response.output_text.delta":
-                    self._say(event.delta)
-                elif event.type == "response.refusal.delta":
-                    said += event.delta
-            self._refused({"refusal": said or None}, answer)
-            return False
-        self._say(answer.output_text)
-        parts = [part for item in answer.output for part in getattr(item, "content", None) or ()]
-        refusals = [part for part in parts if part.type == "refusal"]
-        for part in refusals:
-            self._say(part.refusal.rpartition("\n")[0])
-        self._refused(refusals[0].model_dump() if refusals else None, answer)
-        calls = [item for item in answer.output if item.type == "function_call"]
-        self._history += answer.output
+        whole = await self._listened(answer) if self._streams else answer
+        if not self._streams:
+            self._say(whole.output_text)
+        parts = [part for item in whole.output for part in getattr(item, "content", None) or ()]
+        refusal = "".join(part.refusal for part in parts if part.type == "refusal")
+        calls = [item for item in whole.output if item.type == "function_call"]
+        if whole.incomplete_details is not None:
+            return self._stopped(normalize(whole), "")
+        if refusal or not calls:
+            return self._stopped(_refusal(refusal, answer), refusal.rpartition("\n")[0])
+        self._results = []
+        self._history += whole.output
         for call in calls:
-            result = self._tools.run(call.name, json.loads(call.arguments))
-            done = {"type": "function_call_output", "call_id": call.call_id, "output": result}
-            self._history.append(done)
-        return bool(calls)
+            self._ran(call.call_id, call.name, call.arguments, type="function_call_output")
+        return True
+
+    async def _listened(self, stream: Any) -> Any:
+        """Return the response that a stream ends with, of which all that is shown was shown."""
+        said, texts, whole = "", "", None
+        async for event in _events(stream):
+            if event.type == "response.output_text.delta":
+                said += event.delta
+            elif event.type == "response.output_text.done":
+                texts += event.text
+            elif event.type == "response.completed":
+                whole = event.response
+        assert whole is not None
+        self._say(said)
+        assert texts in {"", said}
+        assert whole.output_text in {"", said}
+        return whole
+
+
+def _refusal(text: str | None, answer: Any) -> "Refusal | None":
+    """Return a refusal of ours, or one that a model says in words and only a ruling tells."""
+    ruling = ruling_of(answer)
+    return from_openai({"refusal": text or None}) or (None if ruling is None else ruling.refusal)
 
 
 _INTERFACES: Mapping[Interface, tuple[Any, Any]] = {

@@ -1,7 +1,10 @@
 """Streams of chat completions: what leaves, in which order, and how they end."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import openai
 import pytest
@@ -11,17 +14,26 @@ from adapters.fake_openai import (
     ask,
     chat_chunks,
     guarded,
+    httpx,
     shown,
     user,
 )
 from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
+from agents import (
+    Agent,
+    ModelRefusalError,
+    OpenAIChatCompletionsModel,
+    Runner,
+    function_tool,
+    set_tracing_disabled,
+)
 from gates import rows
 
 from demur.emit.openai import from_openai
 from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.gate.ruling import Refused
-from demur.integrations.model_client.call import ruling_of, trail_of
+from demur.integrations.model_client import ruling_of, trail_of
 
 pytestmark = pytest.mark.adapters
 
@@ -214,3 +226,171 @@ def test_a_refused_prompt_can_be_answered_as_a_stream(enforcer: Enforcer) -> Non
     assert "CONTEXT_INJECTION" in out[1].choices[0].delta.refusal
     assert out[2].choices[0].finish_reason == "stop"
     assert ruling_of(stream) is not None
+
+
+LONG = "All is well with your list. " * 60
+
+
+@pytest.mark.parametrize("size", [7, 400, len(LONG)])
+def test_a_long_text_leaves_piece_by_piece(size: int, enforcer: Enforcer) -> None:
+    pieces = [LONG[start : start + size] for start in range(0, len(LONG), size)]
+    chunks = chat_chunks(*pieces)
+    for chunk in chunks:
+        chunk["choices"][0]["delta"]["role"] = "assistant"
+        chunk["choices"][0]["logprobs"] = {
+            "content": [{"token": "x", "logprob": 0, "bytes": [], "top_logprobs": []}]
+        }
+    fake = FakeOpenAI(Reply(events=[{**one, "usage": None} for one in chunks]))
+    out = list(ask(guarded(fake.client(), enforcer), stream=True))
+
+    texts = [one.choices[0].delta.content for one in out if one.choices[0].delta.content]
+    assert "".join(texts) == LONG
+    assert texts != pieces or size == 7
+    assert out[0].choices[0].delta.role == "assistant"
+    assert all(
+        one.choices[0].logprobs is None
+        for one in out
+        if one.choices[0].delta.content not in {None, "", *pieces}
+    )
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_left_before_a_refusal_stays(whole: bool, enforcer: Enforcer) -> None:
+    said = LONG + "".join(PLAN)
+    fake = FakeOpenAI(Reply(events=chat_chunks(*([said] if whole else [LONG, *PLAN]))))
+    client = guarded(fake.client(), enforcer, on_refusal="answer")
+    out = list(ask(client, stream=True))
+
+    text = shown(out)
+    assert text
+    assert said.startswith(text)
+    assert "track" not in text
+    assert out[-2].choices[0].delta.refusal
+
+
+CALL = {
+    "index": 0,
+    "id": "c-1",
+    "type": "function",
+    "function": {"name": "wipe", "arguments": "{}"},
+}
+
+
+def with_call(*pieces: str, after: int) -> list[dict[str, Any]]:
+    """Return chunks of a text with a call after some of them."""
+    chunks = chat_chunks(*pieces, finish="tool_calls")
+    call = {"index": 0, "delta": {"tool_calls": [CALL]}, "finish_reason": None}
+    chunks[after + 1 : after + 1] = [{**chunks[0], "choices": [call]}]
+    return chunks
+
+
+@pytest.mark.parametrize("after", range(len(PLAN) + 1))
+def test_a_call_does_not_leave_with_a_refusal(after: int, enforcer: Enforcer) -> None:
+    fake = FakeOpenAI(Reply(events=with_call(*PLAN, after=after)))
+    client = guarded(fake.client(), enforcer, on_refusal="answer")
+    out = list(ask(client, stream=True))
+
+    assert not any(one.choices[0].delta.tool_calls for one in out)
+    assert out[-1].choices[0].finish_reason == "stop"
+
+
+def test_no_tool_of_an_agent_runs_after_a_refused_stream(enforcer: Enforcer) -> None:
+    ran: list[str] = []
+
+    @function_tool
+    def wipe() -> str:
+        """Wipe it."""
+        ran.append("wipe")
+        return "wiped"
+
+    async def played(*pieces: str) -> Any:
+        replies = [Reply(events=with_call(*pieces, after=2)), Reply(events=chat_chunks("Done."))]
+        client = guarded(FakeOpenAI(*replies).async_client(), enforcer, on_refusal="answer")
+        model = OpenAIChatCompletionsModel("m1", client)
+        run = Runner.run_streamed(Agent("a", model=model, tools=[wipe]), "Hi")
+        async for _ in run.stream_events():
+            """All of it."""
+        return run.final_output
+
+    set_tracing_disabled(disabled=True)
+    with pytest.raises(ModelRefusalError):
+        asyncio.run(played(*PLAN))
+    assert ran == []
+    assert asyncio.run(played("I ", "wipe ", "it.")) == "Done."
+    assert ran == ["wipe"]
+
+
+def test_choices_in_one_chunk_are_judged_apart(enforcer: Enforcer) -> None:
+    pairs = zip(chat_chunks(*PLAN), chat_chunks("I ", "am ", "fine", ".", index=1), strict=True)
+    chunks = [{**one, "choices": one["choices"] + two["choices"]} for one, two in pairs]
+    client = guarded(FakeOpenAI(Reply(events=chunks)).client(), enforcer, on_refusal="answer")
+    out = [one for chunk in ask(client, stream=True, n=2) for one in chunk.choices]
+
+    assert "".join(one.delta.content or "" for one in out if one.index == 1) == "I am fine."
+    assert [one.finish_reason for one in out if one.index == 0][-1] == "stop"
+    assert not any("track" in (one.delta.content or "") for one in out)
+
+
+class Slow(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A stream that waits in its middle until it is closed."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.closed = threading.Event()
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield f"data: {json.dumps(chat_chunks('a')[0])}\n\n".encode()
+        self.begun.set()
+        self.closed.wait(5)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield f"data: {json.dumps(chat_chunks('a')[0])}\n\n".encode()
+        self.begun.set()
+        await asyncio.to_thread(self.closed.wait, 5)
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed.set()
+
+    async def aclose(self) -> None:
+        """Note it."""
+        self.closed.set()
+
+
+def slow_client(kind: Any, http: Any) -> tuple[Slow, Any]:
+    inner = Slow()
+    headers = {"content-type": "text/event-stream"}
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=inner, headers=headers))
+    return inner, kind(api_key="k", base_url="http://x/v1", http_client=http(transport=transport))
+
+
+def test_a_stream_can_be_closed_from_another_thread(enforcer: Enforcer) -> None:
+    inner, plain = slow_client(openai.OpenAI, httpx.Client)
+    stream = ask(guarded(plain, enforcer), stream=True)
+    reader = threading.Thread(target=lambda: list(stream))
+    reader.start()
+    assert inner.begun.wait(5)
+    stream.close()
+    reader.join(5)
+
+    assert inner.closed.is_set()
+    assert not reader.is_alive()
+
+
+def test_a_stream_can_be_closed_from_another_task(enforcer: Enforcer) -> None:
+    async def played() -> None:
+        inner, plain = slow_client(openai.AsyncOpenAI, httpx.AsyncClient)
+        stream = await ask(guarded(plain, enforcer), stream=True)
+
+        async def read() -> None:
+            async for _ in stream:
+                """All of it."""
+
+        reader = asyncio.create_task(read())
+        assert await asyncio.to_thread(inner.begun.wait, 5)
+        await stream.close()
+        assert inner.closed.is_set()
+        await asyncio.wait_for(reader, 5)
+        await plain.close()
+
+    asyncio.run(played())

@@ -33,7 +33,7 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.ruling import Refused
-from demur.integrations.model_client.call import ruling_of, trail_of
+from demur.integrations.model_client import ruling_of, trail_of
 from demur.integrations.model_client.client import UnguardableError
 from demur.model.refusal import Refusal
 from demur.testing.conformance.play import play
@@ -439,20 +439,6 @@ def test_raw_responses_are_judged_and_never_made_up(enforcer: Enforcer) -> None:
     assert len(fake.heard) == 2
 
 
-def test_raw_streams_are_judged_on_their_way_in(enforcer: Enforcer) -> None:
-    fake = FakeOpenAI(Reply(events=chat_chunks("Hi.")))
-    client = guarded(fake.client(), enforcer)
-    raw = client.chat.completions.with_streaming_response
-
-    with raw.create(model="m1", messages=[user("Hi")], stream=True) as answer:
-        assert "[DONE]" in "".join(answer.iter_lines())
-    with (
-        pytest.raises(Refused),
-        raw.create(model="m1", messages=[user(ORDERS)], stream=True),
-    ):
-        pass
-
-
 # The client itself
 
 
@@ -479,6 +465,30 @@ def test_copies_of_the_client_are_guarded(enforcer: Enforcer) -> None:
             model="m1",
             messages=[user(ORDERS)],
         )
+
+
+def test_keys_and_addresses_are_those_of_the_guarded_client(enforcer: Enforcer) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def answer(request: Any) -> Any:
+        seen.append((str(request.url), request.headers["authorization"]))
+        return httpx.Response(200, json=completion("Hi."))
+
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    plain = OpenAI(api_key="old", base_url="http://old/v1", http_client=http)
+    client = guarded(plain, enforcer)
+    client.api_key, client.base_url = "new", "http://new/v1"
+    ask(client)
+    ask(client.with_options(timeout=9))
+    ask(guarded(client, enforcer))
+
+    assert seen == [("http://new/v1/chat/completions", "Bearer new")] * 3
+    assert (plain.api_key, str(plain.base_url)) == ("old", "http://old/v1/")
+
+
+def test_a_gate_is_enforced_as_it_is(gate: Gate) -> None:
+    with pytest.raises(Refused):
+        ask(guarded(FakeOpenAI().client(), gate), user(ORDERS))
 
 
 def test_azures_client_is_guarded_too(enforcer: Enforcer) -> None:

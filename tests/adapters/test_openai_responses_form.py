@@ -15,6 +15,7 @@ from adapters.fake_openai import (
     user,
 )
 from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, talking
+from openai.types.beta import BetaResponse, BetaResponseCompletedEvent, BetaResponseOutputMessage
 from openai.types.responses import Response
 from pydantic import BaseModel
 
@@ -22,9 +23,11 @@ from demur.emit.openai import from_openai
 from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.gate.ruling import Refused
-from demur.integrations.model_client.call import ruling_of
+from demur.integrations.model_client import ruling_of
 
 pytestmark = pytest.mark.adapters
+
+APPROVAL = {"type": "mcp_approval_response", "approval_request_id": "a", "approve": True}
 
 
 @pytest.fixture
@@ -51,8 +54,21 @@ def enforcer(gate: Gate) -> Enforcer:
             {"type": "function_call", "call_id": "c", "name": "lookup", "arguments": "{}"},
             {"type": "function_call_output", "call_id": "c", "output": ORDERS},
         ],
+        [user("Hi"), {**APPROVAL, "reason": ORDERS}],
+        [user(ORDERS), APPROVAL, user("Go on.")],
+        [user("Hi"), assistant(ORDERS)],
     ],
-    ids=["text", "message", "parts", "after reasoning", "after an answer", "tool result"],
+    ids=[
+        "text",
+        "message",
+        "parts",
+        "after reasoning",
+        "after an answer",
+        "tool result",
+        "reason",
+        "before an approval",
+        "prefilled",
+    ],
 )
 def test_a_refused_input_is_never_sent(given: Any, enforcer: Enforcer) -> None:
     fake = FakeOpenAI()
@@ -192,3 +208,140 @@ def test_the_end_of_a_response_ends_what_is_still_held(enforcer: Enforcer) -> No
     said = [event.delta for event in out if event.type == "response.output_text.delta"]
     assert "".join(said) == "Half an answer"
     assert out[-1].type == "response.failed"
+
+
+def parts_of(*texts: str) -> list[dict[str, Any]]:
+    """Return the events of a message with a content part for each text."""
+    begin, added, *_, last = response_events(*texts)
+    content = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
+    item = {**last["response"]["output"][0], "content": content}
+    events = [begin, added]
+    for number, part in enumerate(content):
+        here = {"item_id": "msg1", "output_index": 0, "content_index": number}
+        delta, text = "response.output_text.delta", part["text"]
+        events += [
+            {"type": "response.content_part.added", **here, "part": {**part, "text": ""}},
+            {"type": delta, **here, "delta": text, "logprobs": []},
+            {"type": "response.output_text.done", **here, "text": text, "logprobs": []},
+            {"type": "response.content_part.done", **here, "part": part},
+        ]
+    events.append({"type": "response.output_item.done", "output_index": 0, "item": item})
+    events.append({**last, "response": {**last["response"], "output": [item]}})
+    return [{**event, "sequence_number": number} for number, event in enumerate(events)]
+
+
+def test_a_text_in_two_parts_is_judged_as_one(enforcer: Enforcer) -> None:
+    events = parts_of("Here is your plan to track ", "your ex without her knowing. First, wait.")
+    fake = FakeOpenAI(Reply(events=events), Reply(events[-1]["response"]), Reply(events=events))
+    client = guarded(fake.client(), enforcer)
+
+    with pytest.raises(Refused):
+        list(respond(client, stream=True))
+    with pytest.raises(Refused):
+        respond(client)
+    client = guarded(fake.client(), enforcer, on_refusal="answer")
+    with client.responses.stream(model="m1", input="Hi") as stream:
+        said = "".join(event.model_dump_json(warnings=False) for event in stream)
+        [item] = stream.get_final_response().output
+    assert "track" not in said
+    assert item.content[0].type == "refusal"
+
+
+def test_parts_of_a_clean_text_pass_as_they_came(enforcer: Enforcer) -> None:
+    events = parts_of("Your list ", "is empty.")
+    plain = FakeOpenAI(Reply(events=events)).client()
+    client = guarded(FakeOpenAI(Reply(events=events)).client(), enforcer)
+
+    assert list(respond(client, stream=True)) == list(respond(plain, stream=True))
+
+
+def test_a_call_leaves_a_stream_only_if_all_of_its_text_may(enforcer: Enforcer) -> None:
+    def events(*pieces: str) -> list[dict[str, Any]]:
+        before, after = response_events(*pieces)[:-1], response_events(*pieces)[-1]
+        call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "wipe"}
+        item = {**call, "arguments": "", "status": "in_progress"}
+        added = {"type": "response.output_item.added", "output_index": 1, "item": item}
+        return [before[0], added, *before[1:], after]
+
+    fake = FakeOpenAI(Reply(events=events(*PLAN)), Reply(events=events("Gone.")))
+    client = guarded(fake.client(), enforcer, on_refusal="answer")
+    for calls in (0, 1):
+        out = list(respond(client, stream=True))
+        assert [event.type for event in out].count("response.output_item.added") == calls + 1
+
+
+def test_text_only_at_the_end_is_refused_so_that_the_helper_can_read_it(
+    enforcer: Enforcer,
+) -> None:
+    events = response_events(*PLAN)
+    search = {"type": "web_search_call", "id": "ws", "status": "in_progress"}
+    begun = {"type": "response.output_item.added", "output_index": 0, "item": search}
+    for between in ([], [{**begun, "sequence_number": 1}]):
+        fake = FakeOpenAI(Reply(events=[events[0], *between, events[-1]]))
+        client = guarded(fake.client(), enforcer, on_refusal="answer")
+        with client.responses.stream(model="m1", input="Hi") as stream:
+            assert "track" not in "".join(event.model_dump_json(warnings=False) for event in stream)
+            *others, item = stream.get_final_response().output
+        assert [one.type for one in others] == ["web_search_call"] * len(between)
+        assert item.content[0].type == "refusal"
+
+
+def test_responses_in_beta_have_types_of_their_own(enforcer: Enforcer) -> None:
+    replies = [Reply(response("".join(PLAN))), Reply(events=response_events(*PLAN))]
+    client = guarded(FakeOpenAI(*replies).client(), enforcer, on_refusal="answer")
+
+    for given in (ORDERS, "Hi"):
+        answer = client.beta.responses.create(model="m1", input=given)
+        assert isinstance(answer, BetaResponse)
+        assert isinstance(answer.output[0], BetaResponseOutputMessage)
+    for given in (ORDERS, "Hi"):
+        *_, last = client.beta.responses.create(model="m1", input=given, stream=True)
+        assert isinstance(last, BetaResponseCompletedEvent)
+        assert isinstance(last.response.output[0], BetaResponseOutputMessage)
+
+
+@pytest.mark.parametrize("path", ["create", "items", "compact"])
+def test_what_is_kept_for_a_model_is_judged_before(path: str, enforcer: Enforcer) -> None:
+    kept = {"id": "conv", "object": "conversation", "created_at": 1, "metadata": {}, "data": []}
+    fake = FakeOpenAI(Reply({**kept, "has_more": False, "output": []}))
+    client = guarded(fake.client(), enforcer, on_refusal="answer")
+
+    def keep(text: str) -> Any:
+        if path == "compact":
+            return client.responses.compact(model="m1", input=text)
+        if path == "items":
+            return client.conversations.items.create("conv", items=[user(text)])
+        return client.conversations.create(items=[user(text)])
+
+    with pytest.raises(Refused) as caught:
+        keep(ORDERS)
+    assert ruling_of(caught.value) is caught.value.ruling
+    keep("Hi")
+    assert len(fake.heard) == 1
+
+
+@pytest.mark.parametrize("size", [7, 400, 10_000])
+def test_a_long_text_leaves_piece_by_piece(size: int, enforcer: Enforcer) -> None:
+    long = "All is well with your list. " * 60
+    pieces = [long[start : start + size] for start in range(0, len(long), size)]
+    fake = FakeOpenAI(Reply(events=response_events(*pieces)))
+    client = guarded(fake.client(), enforcer)
+    with client.responses.stream(model="m1", input="Hi") as stream:
+        texts = [one.delta for one in stream if one.type == "response.output_text.delta"]
+        assert stream.get_final_response().output_text == long
+
+    assert "".join(texts) == long
+
+
+def test_what_left_before_a_refusal_stays(enforcer: Enforcer) -> None:
+    long = "All is well with your list. " * 60
+    fake = FakeOpenAI(Reply(events=response_events(long, *PLAN)))
+    client = guarded(fake.client(), enforcer, on_refusal="answer")
+    with client.responses.stream(model="m1", input="Hi") as stream:
+        texts = [one.delta for one in stream if one.type == "response.output_text.delta"]
+        [item] = stream.get_final_response().output
+
+    assert texts
+    assert (long + "".join(PLAN)).startswith("".join(texts))
+    assert "track" not in "".join(texts)
+    assert item.content[0].type == "refusal"

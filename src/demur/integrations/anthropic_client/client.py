@@ -12,10 +12,11 @@ from typing import Any, TypeVar, cast
 
 from demur.errors import InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.gate import Gate
 from demur.integrations.anthropic_client.form import MessagesForm
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_client.call import Fallback, OnRefusal, settings_of
 from demur.integrations.model_client.client import Guarding, guarded
+from demur.integrations.model_client.settings import Fallback, OnRefusal, settings_of
 
 try:
     from anthropic import Anthropic, AsyncAnthropic
@@ -30,7 +31,7 @@ _Client = TypeVar("_Client", bound=Anthropic | AsyncAnthropic)
 
 def guard_anthropic(
     client: _Client,
-    enforcer: Enforcer,
+    enforcer: Enforcer | Gate,
     *,
     at: Occasion | None = None,
     on_refusal: OnRefusal = "raise",
@@ -38,6 +39,7 @@ def guard_anthropic(
     waits: bool = False,
     sleep: Callable[[float], Any] | None = None,
     trusts_history: bool = True,
+    trusts_bytes: bool = False,
 ) -> _Client:
     """Return a copy of `client` that guards; the client itself stays as it is.
 
@@ -46,7 +48,8 @@ def guard_anthropic(
     a model's refusal is another model, `fallbacks` are asked in their order: names of models,
     or functions from a request to a response. With `waits`, a model that asks to be asked
     later is waited for, a minute at most. Without `trusts_history`, all that was ever said in
-    a conversation is judged, not only what is new.
+    a conversation is judged, not only what is new. With `trusts_bytes`, what is read as bytes
+    of a raw stream leaves unjudged; without, only its events can be read.
 
     Raises:
         InputError: A setting cannot be used.
@@ -64,6 +67,7 @@ def guard_anthropic(
         waits=waits,
         sleep=sleep or (asyncio.sleep if awaits else time.sleep),
         trusts_history=trusts_history,
+        trusts_bytes=trusts_bytes,
     )
     forms = {"/v1/messages": MessagesForm(settings, awaits=awaits)}
     return cast("_Client", guarded(client, Guarding(forms, settings, _probe, awaits)))

@@ -1,12 +1,15 @@
 """Messages of Anthropic: what is new in a request, and what refuses in a response."""
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from demur.gate.ruling import Ruling
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_client.call import Opened, Posted, Said, Settings
-from demur.integrations.model_client.cutter import Cutter, Piece
+from demur.integrations.model_client.cutter import Cutter
+from demur.integrations.model_client.form import Opened, Posted, Said
+from demur.integrations.model_client.held import Piece, Portion
+from demur.integrations.model_client.settings import Settings
 from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
     AsyncSaidStream,
@@ -14,18 +17,22 @@ from demur.integrations.model_client.stream import (
     SaidStream,
 )
 from demur.integrations.model_client.turn import (
+    Read,
+    Reading,
     Returned,
     Turn,
     field,
     listed,
-    newest,
     result_of,
     text_of,
+    turn_of,
 )
 
 try:
     from anthropic import AsyncStream, Stream, types
     from anthropic.types import beta
+    from anthropic.types.beta.parsed_beta_message import ParsedBetaMessage
+    from anthropic.types.parsed_message import ParsedMessage
 except ImportError as error:
     raise missing_extra("anthropic") from error
 
@@ -61,29 +68,12 @@ class MessagesForm:
         """Return what is new in a request."""
         messages = listed(body.get("messages"))
         calls = {field(block, "id"): block for block in _blocks(messages) if field(block, "name")}
-        texts: list[str] = []
-        returned: list[Returned] = []
-        for message in newest(messages, _is_answer, whole=whole):
-            content = field(message, "content")
-            if _is_answer(message) or field(message, "role") == "system":
-                continue
-            if isinstance(content, str):
-                texts.append(content)
-            for block in listed(content):
-                if str(field(block, "type")).endswith(_RESULT) and field(block, "tool_use_id"):
-                    returned.append(_returned(block, calls))
-                else:
-                    texts.append(text_of([block]))
-        return Turn("\n".join(filter(None, texts)), tuple(returned))
+        reading = Reading(_is_answer, _is_ours, partial(_read, calls))
+        return turn_of(messages, reading, self._settings.refused, whole=whole)
 
     def said(self, response: Any) -> Sequence[Said]:
         """Return the message as the one choice there is."""
-        texts = [
-            field(block, "text")
-            for block in listed(field(response, "content"))
-            if field(block, "type") == "text"
-        ]
-        return [Said(response, "\n".join(filter(None, texts)))]
+        return [Said(response, tuple(_texts(listed(field(response, "content")))))]
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Any:
         """Return a message that refuses."""
@@ -101,65 +91,100 @@ class MessagesForm:
         """Return a stream of events that refuses."""
         message = {**_message(ruling, posted.model), "content": []}
         start = {**message, "stop_reason": None, "stop_details": None}
-        begin = {"type": "text", "text": ""}
-        kinds = _kinds(posted)
+        form = MessagesStream(posted)
         events = [
-            _event(kinds, "message_start", message=start),
-            _event(kinds, "content_block_start", index=0, content_block=begin),
-            *_closing(kinds, 0, ruling, ruling.words),
+            form.event("message_start", message=start),
+            *form.refusal(0, ruling, ruling.words),
         ]
         return AsyncSaidStream(events, AsyncStream) if self._awaits else SaidStream(events, Stream)
 
     def guarded_stream(self, opened: Opened, posted: Posted) -> Any:
         """Return a stream of the events that may leave."""
-        cutter = Cutter(MessagesStream(_kinds(posted)), opened, self._settings, awaits=self._awaits)
+        cutter = Cutter(MessagesStream(posted), opened, self._settings, awaits=self._awaits)
         kind = AsyncGuardedStream if self._awaits else GuardedStream
         return kind(opened.stream, cutter)
+
+    def unparsed(self, response: Any, posted: Posted) -> Any:  # noqa: ARG002 - part of the form
+        """Return a message of the type of one that is parsed, though our words are not."""
+        is_beta = isinstance(response, beta.BetaMessage)
+        kind: Any = ParsedBetaMessage if is_beta else ParsedMessage
+        return kind.model_validate(response.to_dict())
+
+
+class _Block(NamedTuple):
+    """A block that a client has seen begin and not end."""
+
+    number: int
+    is_text: bool
 
 
 class MessagesStream:
     """Events of a message. The parts of its answer are blocks, by number."""
 
-    def __init__(self, kinds: Mapping[str, Any]) -> None:
-        self._kinds = kinds
+    def __init__(self, posted: Posted) -> None:
+        self._kinds = _BETA_EVENTS if posted.cast_to is beta.BetaMessage else _EVENTS
+        self._is_parsed = _is_parsed(posted.body)
+        self._calls: set[int] = set()
+        self._open: _Block | None = None
+        self._next = 0
 
     def is_plain(self, event: Any) -> bool:
         """Return whether an event adds to a block."""
         return bool(event.type == "content_block_delta")
 
-    def pieces(self, event: Any) -> Sequence[Piece]:
-        """Return the text that an event adds to a block."""
-        if event.type == "content_block_delta" and event.delta.type == "text_delta":
-            return [Piece(event.index, event.delta.text)]
-        if _begins_with_text(event):
-            return [Piece(event.index, event.content_block.text)]
-        return ()
+    def portions(self, event: Any) -> Sequence[Portion]:
+        """Return what an event says of the message."""
+        index = field(event, "index")
+        if event.type == "content_block_start" and event.content_block.type == "tool_use":
+            self._calls.add(index)
+        if event.type == "message_start":
+            texts = enumerate(_texts(listed(field(event.message, "content"))))
+            wholes = tuple(Piece(("message", number), text) for number, text in texts if text)
+            return [Portion(event, wholes=wholes)]
+        ends = event.type in {"message_delta", "message_stop"}
+        asks = index in self._calls
+        return [Portion(event, part=index, text=_added(event), asks=asks, ends=ends)]
 
-    def wholes(self, event: Any) -> Sequence[Piece]:  # noqa: ARG002 - part of the form
-        """Return nothing: no event repeats what others said."""
-        return ()
-
-    def ended(self, event: Any, running: Collection[Hashable]) -> Sequence[Hashable]:
-        """Return the blocks that have come to their end with an event."""
-        if event.type in {"message_delta", "message_stop"}:
-            return list(running)
-        return [event.index] if event.type == "content_block_stop" else ()
-
-    def without(self, event: Any, refused: Collection[Hashable]) -> Any | None:  # noqa: ARG002 - part of the form
+    def without(self, event: Any) -> Any | None:
         """Return an event without the text that it adds."""
-        if _begins_with_text(event):
-            block = event.content_block.model_copy(update={"text": ""})
-            return event.model_copy(update={"content_block": block})
-        return None if self.pieces(event) else event
+        if event.type != "content_block_start":
+            return None
+        block = event.content_block.model_copy(update={"text": ""})
+        return event.model_copy(update={"content_block": block})
+
+    def left(self, event: Any) -> None:
+        """Note which block is open."""
+        if event.type == "content_block_start":
+            self._open = _Block(event.index, event.content_block.type == "text")
+            self._next = event.index + 1
+        elif event.type == "content_block_stop":
+            self._open = None
 
     def more(self, part: Hashable, text: str) -> Any:
         """Return an event that adds text to a block."""
         delta = {"type": "text_delta", "text": text}
-        return _event(self._kinds, "content_block_delta", index=part, delta=delta)
+        return self.event("content_block_delta", index=part, delta=delta)
 
-    def refusal(self, part: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:
+    def event(self, kind: str, **fields: Any) -> Any:
+        """Return an event as the stream has them."""
+        return self._kinds[kind].model_validate({"type": kind, **fields})
+
+    def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:  # noqa: ARG002 - part of the form
         """Return the events that end a message with a refusal."""
-        return _closing(self._kinds, part, ruling, words)
+        block, out = self._open, []
+        if block is None or not block.is_text:
+            if block is not None:
+                out.append(self.event("content_block_stop", index=block.number))
+            begin = {"type": "text", "text": ""}
+            block = _Block(self._next, is_text=True)
+            out.append(self.event("content_block_start", index=block.number, content_block=begin))
+        out.append(self.more(block.number, words))
+        if not self._is_parsed:
+            # At its end a block is parsed, and neither our words nor half an answer can be.
+            out.append(self.event("content_block_stop", index=block.number))
+        delta = {"stop_reason": "refusal", "stop_details": _details(ruling), "stop_sequence": None}
+        ended = self.event("message_delta", delta=delta, usage={"output_tokens": 0})
+        return [*out, ended, self.event("message_stop")]
 
     def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:  # noqa: ARG002 - part of the form
         """Return true: a message has one answer."""
@@ -170,13 +195,42 @@ def _is_answer(message: Any) -> bool:
     return field(message, "role") == "assistant"
 
 
-def _begins_with_text(event: Any) -> bool:
-    return event.type == "content_block_start" and bool(getattr(event.content_block, "text", ""))
+def _is_ours(message: Any) -> bool:
+    return field(message, "role") == "system"
+
+
+def _added(event: Any) -> str:
+    """Return the text that an event adds to its block."""
+    if event.type == "content_block_start":
+        return field(event.content_block, "text") or ""
+    if event.type == "content_block_delta" and event.delta.type == "text_delta":
+        return str(event.delta.text)
+    return ""
+
+
+def _texts(blocks: Sequence[Any]) -> Iterator[str]:
+    for block in blocks:
+        if field(block, "type") == "text":
+            yield field(block, "text") or ""
 
 
 def _blocks(messages: Sequence[Any]) -> Iterator[Any]:
     for message in messages:
         yield from listed(field(message, "content"))
+
+
+def _read(calls: Mapping[Any, Any], message: Any) -> Read:
+    content = field(message, "content")
+    if isinstance(content, str):
+        return Read((content,))
+    texts: list[str] = []
+    returned: list[Returned] = []
+    for block in listed(content):
+        if str(field(block, "type")).endswith(_RESULT) and field(block, "tool_use_id"):
+            returned.append(_returned(block, calls))
+        else:
+            texts.append(text_of([block]))
+    return Read(tuple(texts), tuple(returned))
 
 
 def _returned(block: Any, calls: Mapping[Any, Any]) -> Returned:
@@ -205,21 +259,5 @@ def _message(ruling: Ruling, model: str) -> dict[str, Any]:
     }
 
 
-def _kinds(posted: Posted) -> Mapping[str, Any]:
-    return _BETA_EVENTS if posted.cast_to is beta.BetaMessage else _EVENTS
-
-
-def _event(kinds: Mapping[str, Any], kind: str, **fields: Any) -> Any:
-    return kinds[kind].model_validate({"type": kind, **fields})
-
-
-def _closing(kinds: Mapping[str, Any], index: Hashable, ruling: Ruling, words: str) -> list[Any]:
-    """Return the events that say a refusal in a block and end the message with it."""
-    said = {"type": "text_delta", "text": words}
-    delta = {"stop_reason": "refusal", "stop_details": _details(ruling), "stop_sequence": None}
-    return [
-        _event(kinds, "content_block_delta", index=index, delta=said),
-        _event(kinds, "content_block_stop", index=index),
-        _event(kinds, "message_delta", delta=delta, usage={"output_tokens": 0}),
-        _event(kinds, "message_stop"),
-    ]
+def _is_parsed(body: Mapping[str, Any]) -> bool:
+    return bool(body.get("output_format") or field(body.get("output_config"), "format"))

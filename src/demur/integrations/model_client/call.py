@@ -5,135 +5,22 @@ refusals the way its clients expect them. The order of steps is written once, as
 whether a step is waited for or awaited is up to who takes them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple
 
-from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.ruling import Refused, Ruling
+from demur.integrations.model_client.form import Form, Opened, Posted
+from demur.integrations.model_client.raw import JudgedResponse, RawStream
+from demur.integrations.model_client.settings import Fallback, Settings
 from demur.integrations.model_client.steps import Steps
-from demur.integrations.model_client.trail import Attempt, Trail, keep, note, ruling_of, trail_of
+from demur.integrations.model_client.trail import Attempt, Trail, keep, keep_ids, note
 from demur.integrations.model_client.turn import Turn
 from demur.model.next_step import Change, NextStep
 
-__all__ = [
-    "LONGEST_WAIT",
-    "Fallback",
-    "Form",
-    "ModelCall",
-    "OnRefusal",
-    "Opened",
-    "Posted",
-    "Said",
-    "Settings",
-    "ruling_of",
-    "settings_of",
-    "trail_of",
-]
+__all__ = ["LONGEST_WAIT", "ModelCall"]
 
 LONGEST_WAIT = 60.0
-
-OnRefusal = Literal["raise", "answer"]
-# The name of another model, or a function from a request to a response.
-Fallback = str | Callable[[dict[str, Any]], Any]
-
-
-class Settings(NamedTuple):
-    """What holds for all calls of a client. Build one with `settings_of`."""
-
-    enforcer: Enforcer
-    at: Occasion
-    on_refusal: OnRefusal
-    fallbacks: tuple[Fallback, ...]
-    waits: bool
-    sleep: Callable[[float], Any]
-    trusts_history: bool
-
-
-def settings_of(
-    enforcer: Enforcer,
-    framework: str,
-    *,
-    at: Occasion | None,
-    on_refusal: OnRefusal,
-    fallbacks: Sequence[Fallback],
-    waits: bool,
-    sleep: Callable[[float], Any],
-    trusts_history: bool,
-) -> Settings:
-    """Return the settings.
-
-    Raises:
-        InputError: One of them cannot be used.
-    """
-    if not isinstance(enforcer, Enforcer):
-        raise InputTypeError.expected("enforcer", "an `Enforcer`", enforcer)
-    if on_refusal not in get_args(OnRefusal):
-        help_text = f"one of {', '.join(get_args(OnRefusal))}"
-        raise InputError(f"unknown setting `{on_refusal}`", where="on_refusal", help=help_text)
-    if isinstance(fallbacks, str):
-        raise InputTypeError.expected("fallbacks", "a list of models", fallbacks)
-    where = Occasion() if at is None else at
-    named = where if where.framework else where._replace(framework=framework)
-    return Settings(enforcer, named, on_refusal, tuple(fallbacks), waits, sleep, trusts_history)
-
-
-class Posted(NamedTuple):
-    """A request on its way to a provider.
-
-    `parse` makes of a response what the caller asked for; `raw` says that the caller wants
-    the HTTP response, `streams` that the answer comes in events.
-    """
-
-    send: Callable[[dict[str, Any]], Any]
-    body: dict[str, Any]
-    cast_to: Any = None
-    parse: Callable[[Any], Any] | None = None
-    streams: bool = False
-    raw: bool = False
-
-    @property
-    def model(self) -> str:
-        """The model that is asked."""
-        return str(self.body.get("model", ""))
-
-
-class Said(NamedTuple):
-    """One choice of a response: what to read a typed refusal from, and its text."""
-
-    view: Any
-    text: str
-
-
-class Opened(NamedTuple):
-    """A stream that was opened, to be guarded while it is read."""
-
-    stream: Any
-    turn: Turn
-    trail: Trail
-
-
-class Form(Protocol):
-    """How one interface of a provider asks and answers."""
-
-    def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
-        """Return what is new in a request."""
-
-    def said(self, response: Any) -> Sequence[Said]:
-        """Return the choices of a response."""
-
-    def refusing(self, ruling: Ruling, posted: Posted) -> Any:
-        """Return a response that refuses, where no model was asked."""
-
-    def replaced(self, response: Any, refused: Mapping[int, Ruling]) -> Any:
-        """Return a response whose choices of these numbers refuse."""
-
-    def refusing_stream(self, ruling: Ruling, posted: Posted) -> Any:
-        """Return a stream that refuses, where no model was asked."""
-
-    def guarded_stream(self, opened: Opened, posted: Posted) -> Any:
-        """Return a stream of what may leave."""
 
 
 class _Tried(NamedTuple):
@@ -166,9 +53,7 @@ class ModelCall:
         if tried.error is not None:
             raise keep(tried.error, trail)
         if posted.streams:
-            # Whoever reads the bytes of a stream gets the bytes.
-            opened = Opened(tried.response, turn, trail)
-            return tried.response if posted.raw else self._form.guarded_stream(opened, posted)
+            return self._opened(tried.response, posted, turn, trail)
         return (yield from self._answered(tried.response, posted, turn, trail))
 
     def _judged(self, turn: Turn) -> Steps[Ruling]:
@@ -181,10 +66,21 @@ class ModelCall:
                 "tool_result", one.name, one.result, here, arguments=one.arguments
             )
             if not ruling.allowed:
+                self._settings.refused.add([one.text])
                 return ruling
         if turn.text or ruling is None:
             ruling = yield self._point("prompt", turn.text, at)
+            if not ruling.allowed:
+                self._settings.refused.add(turn.said)
         return ruling
+
+    def _opened(self, stream: Any, posted: Posted, turn: Turn, trail: Trail) -> Any:
+        def guard(inner: Any) -> Any:
+            return self._form.guarded_stream(Opened(inner, turn, trail), posted)
+
+        if not posted.raw:
+            return guard(stream)
+        return RawStream(stream, guard, trail, trusts_bytes=self._settings.trusts_bytes)
 
     def _served(self, posted: Posted, turn: Turn, trail: Trail) -> Steps[tuple[_Tried, Trail]]:
         """Ask the model, and others where the way on from its refusal leads to them."""
@@ -223,9 +119,9 @@ class ModelCall:
         """Rule on whether the model refused, choice by choice."""
         rulings: list[Ruling] = []
         plain = yield partial(_plain, response, posted)
-        for view, text in self._form.said(plain):
+        for said in self._form.said(plain):
             ruling = yield self._point(
-                "model", view, self._settings.at, text=text or None, prompt=turn.text
+                "model", said.view, self._settings.at, text=said.text or None, prompt=turn.text
             )
             rulings.append(ruling)
         return tuple(rulings)
@@ -235,19 +131,19 @@ class ModelCall:
         plain = yield partial(_plain, response, posted)
         refused: dict[int, Ruling] = {}
         first: Ruling | None = None
-        for number, (_, text) in enumerate(self._form.said(plain)):
-            if text:
+        for number, said in enumerate(self._form.said(plain)):
+            for text in said.readings:
                 ruling = yield self._point("answer", text, self._settings.at, prompt=turn.text)
                 first = ruling if first is None or first.allowed else first
                 if not ruling.allowed:
                     refused[number] = ruling
+                    break
         trail = trail._replace(answer=first)
         if not refused:
-            keep(plain, trail)
-            return keep(response, trail)
+            return _parsed(response, plain, posted, trail)
         if self._raises(posted):
             raise keep(Refused(next(iter(refused.values()))), trail)
-        return keep(self._form.replaced(plain, refused), trail)
+        return self._unparsed(self._form.replaced(plain, refused), posted, trail)
 
     def _instead(self, ruling: Ruling, posted: Posted) -> Any:
         trail = Trail(prompt=ruling)
@@ -255,8 +151,11 @@ class ModelCall:
             raise keep(Refused(ruling), trail)
         if posted.streams:
             return keep(self._form.refusing_stream(ruling, posted), trail)
-        response = self._form.refusing(ruling, posted)
-        return keep(response if posted.parse is None else posted.parse(response), trail)
+        return self._unparsed(self._form.refusing(ruling, posted), posted, trail)
+
+    def _unparsed(self, response: Any, posted: Posted, trail: Trail) -> Any:
+        made = response if posted.parse is None else self._form.unparsed(response, posted)
+        return keep(keep_ids(made, response), trail)
 
     def _raises(self, posted: Posted) -> bool:
         # There is no HTTP response where nothing was sent, and the one there is may not be used.
@@ -294,3 +193,20 @@ def _send(posted: Posted, target: Fallback | None) -> Any:
 def _plain(response: Any, posted: Posted) -> Any:
     """Return the response to read, also where the caller wants the HTTP response around it."""
     return response.parse() if posted.raw and hasattr(response, "parse") else response
+
+
+def _parsed(response: Any, plain: Any, posted: Posted, trail: Trail) -> Any:
+    """Return a response as the caller wants it: only what was judged is parsed."""
+    keep(plain, trail)
+    if posted.parse is None:
+        return keep(response, trail)
+    try:
+        parsed = posted.parse(plain)
+    except Exception as error:
+        # Whoever declines in prose does not write what was to be parsed.
+        if trail.ruling is not None:
+            note(error, trail.ruling)
+        keep(error, trail)
+        raise
+    keep(keep_ids(parsed, plain), trail)
+    return JudgedResponse(response, parsed) if posted.raw else parsed

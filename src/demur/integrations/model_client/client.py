@@ -7,11 +7,14 @@ an interface leads around it; the user's own client stays as it is.
 
 import copy
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from demur.errors import DemurError, InputTypeError
-from demur.integrations.model_client.call import Form, ModelCall, Posted, Settings
+from demur.integrations.model_client.call import ModelCall
+from demur.integrations.model_client.form import Form, Posted
+from demur.integrations.model_client.settings import Settings
 from demur.integrations.model_client.steps import atake, take
 
 __all__ = ["Guarding", "UnguardableError", "guarded"]
@@ -28,7 +31,8 @@ class UnguardableError(DemurError):
 class Guarding(NamedTuple):
     """How the requests of a client are guarded: the form of each path, and the settings.
 
-    `probe` finds, in a client, a method through which guarded requests go.
+    Of a path only the end counts, and `*` in it stands for anything. `probe` finds, in a
+    client, a method through which guarded requests go.
     """
 
     forms: Mapping[str, Form]
@@ -48,11 +52,11 @@ def guarded(client: Any, guarding: Guarding) -> Any:
     for name in [name for name in state if _is_cached(client, name)]:
         # What was made for the user's client sends around the guard.
         del state[name]
-    post = _post(client, guarding)
+    post = _post(client, double, guarding)
     state["post"] = post
     for name in _COPIES:
         if hasattr(client, name):
-            state[name] = _copying(getattr(client, name), guarding)
+            state[name] = _copying(_own(name, client, double), guarding)
     if guarding.probe(double) is not post:
         raise UnguardableError(
             "requests of this client cannot be guarded",
@@ -65,6 +69,14 @@ def _is_cached(client: Any, name: str) -> bool:
     return isinstance(getattr(type(client), name, None), cached_property)
 
 
+def _own(name: str, client: Any, double: Any) -> Callable[..., Any]:
+    """Return a method of the copy: the keys and addresses that are set there are its own."""
+    if name in vars(client):
+        # It is guarded already, and stays so.
+        return cast("Callable[..., Any]", getattr(client, name))
+    return cast("Callable[..., Any]", getattr(type(client), name).__get__(double))
+
+
 def _copying(make: Callable[..., Any], guarding: Guarding) -> Callable[..., Any]:
     def copied(*arguments: Any, **named: Any) -> Any:
         return guarded(make(*arguments, **named), guarding)
@@ -72,22 +84,22 @@ def _copying(make: Callable[..., Any], guarding: Guarding) -> Callable[..., Any]
     return copied
 
 
-def _post(client: Any, guarding: Guarding) -> Callable[..., Any]:
+def _post(client: Any, double: Any, guarding: Guarding) -> Callable[..., Any]:
     """Return what takes the place of the client's `post`."""
-    send = client.post
+    send = _own("post", client, double)
     calls = {
         path: ModelCall(form, guarding.settings, awaits=guarding.awaits)
         for path, form in guarding.forms.items()
     }
 
     def post(path: str, **named: Any) -> Any:
-        call = calls.get(_plain(path))
+        call = _for(path, calls)
         if call is None:
             return send(path, **named)
         return take(call.steps(_posted(send, path, named)))
 
     async def apost(path: str, **named: Any) -> Any:
-        call = calls.get(_plain(path))
+        call = _for(path, calls)
         if call is None:
             return await send(path, **named)
         return await atake(call.steps(_posted(send, path, named)))
@@ -95,8 +107,9 @@ def _post(client: Any, guarding: Guarding) -> Callable[..., Any]:
     return apost if guarding.awaits else post
 
 
-def _plain(path: str) -> str:
-    return "/" + path.partition("?")[0].strip("/")
+def _for(path: str, calls: Mapping[str, ModelCall]) -> ModelCall | None:
+    plain = "/" + path.partition("?")[0].strip("/")
+    return next((call for end, call in calls.items() if fnmatchcase(plain, f"*{end}")), None)
 
 
 def _posted(send: Callable[..., Any], path: str, named: Mapping[str, Any]) -> Posted:
@@ -107,15 +120,18 @@ def _posted(send: Callable[..., Any], path: str, named: Mapping[str, Any]) -> Po
     # What a caller adds to the body replaces what stands there, so it is what has to be judged.
     whole = {name: _whole(value) for name, value in {**body, **extra}.items()}
     whole = {name: value for name, value in whole.items() if not _is_left_out(value)}
-    raw = {key.lower(): value for key, value in (options.get("headers") or {}).items()}.get(_RAW)
+    headers = {key.lower(): value for key, value in (options.get("headers") or {}).items()}
+    streams = bool(named.get("stream"))
+    # What is parsed is judged before, so it is parsed here.
+    parse = None if streams else options.pop("post_parser", None)
     rest = {name: value for name, value in named.items() if name not in {"body", "options"}}
     return Posted(
         send=lambda sent: send(path, body=sent, options=options, **rest),
         body=whole,
         cast_to=named.get("cast_to"),
-        parse=options.get("post_parser"),
-        streams=bool(named.get("stream")) or raw == "stream",
-        raw=bool(raw),
+        parse=parse,
+        streams=streams,
+        raw=bool(headers.get(_RAW)),
     )
 
 

@@ -1,61 +1,42 @@
 """What of a model's stream of events may leave, event by event.
 
-Text is rewritten to what may be shown so far, and everything else passes in its order. Where
-nothing more may leave, the provider is not listened to any further.
+Events leave in their order, and none before the text that stands before it was judged; calls
+of tools leave only with all of an answer. Where nothing more may leave, the provider is not
+listened to any further.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from demur.gate.ruling import Refused, Ruling
-from demur.integrations.model_client.call import Opened, Settings
+from demur.integrations.model_client.form import Opened
+from demur.integrations.model_client.held import Answer, Portion, Rewrites
+from demur.integrations.model_client.settings import Settings
 from demur.integrations.model_client.steps import Steps
 from demur.integrations.model_client.trail import keep, note
 from demur.providers.streams import StreamReader
 
-if TYPE_CHECKING:
-    from demur.gate.answer_stream import AnswerStream
-
-__all__ = ["Cutter", "Piece", "StreamForm"]
+__all__ = ["Cutter", "StreamForm"]
 
 
-class Piece(NamedTuple):
-    """Text of one part of an answer: of a choice, a block, or a content part."""
-
-    part: Hashable
-    text: str
-
-
-class StreamForm(Protocol):
+class StreamForm(Rewrites, Protocol):
     """How the events of one interface carry text. One is made for each stream."""
 
     def is_plain(self, event: Any) -> bool:
         """Return whether an event does nothing but add to an answer: it tells of no refusal."""
 
-    def pieces(self, event: Any) -> Sequence[Piece]:
-        """Return the text that an event adds."""
+    def portions(self, event: Any) -> Sequence[Portion]:
+        """Return what an event says, answer by answer."""
 
-    def wholes(self, event: Any) -> Sequence[Piece]:
-        """Return the texts that an event repeats from their beginning to their end."""
+    def left(self, event: Any) -> None:
+        """Note that an event is handed on: what it opens has to be closed."""
 
-    def ended(self, event: Any, running: Collection[Hashable]) -> Sequence[Hashable]:
-        """Return which of the parts that are running have come to their end with an event."""
-
-    def without(self, event: Any, refused: Collection[Hashable]) -> Any | None:
-        """Return an event without the text that it adds, and without refused parts.
-
-        None is returned if nothing else is in it.
-        """
-
-    def more(self, part: Hashable, text: str) -> Any:
-        """Return an event that adds text to a part."""
-
-    def refusal(self, part: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:
-        """Return the events that end a part with a refusal."""
+    def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:
+        """Return the events that end an answer with a refusal, after those that have left."""
 
     def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
-        """Return whether nothing more is to come once these parts have ended."""
+        """Return whether nothing more is to come once these answers have ended."""
 
 
 class Cutter:
@@ -69,11 +50,8 @@ class Cutter:
         self._prompt = opened.turn.text
         self._awaits = awaits
         self._reader = StreamReader()
-        self._parts: dict[Hashable, AnswerStream] = {}
-        self._ended: set[Hashable] = set()
+        self._answers: dict[Hashable, Answer] = {}
         self._refused: set[Hashable] = set()
-        # The texts that were judged, so that none is judged twice.
-        self._known: dict[Hashable, list[str]] = {}
         self._finished = False
         self.trail = opened.trail
         self.over = False
@@ -84,33 +62,21 @@ class Cutter:
         Raises:
             Refused: What the model says may not leave, and the settings say to raise that.
         """
-        form = self._form
-        if not form.is_plain(event):
+        if not self._form.is_plain(event):
             self._reader.feed(event)
-        pieces = [piece for piece in form.pieces(event) if piece.part not in self._refused]
-        shown: dict[Hashable, str] = {}
-        for part, text in pieces:
-            shown[part] = shown.get(part, "") + self._add(part, text)
-        ending = self._ending(event)
-        if not ending and shown == dict(pieces) and not self._refused:
-            # Nothing in it was held back or let out: it passes as it came.
-            return (yield from self._repeated(event)) or [event]
-        out = [form.more(part, text) for part, text in shown.items() if text and part not in ending]
-        for part in ending:
-            out += yield from self._end(part, shown.get(part, ""))
-        if not self.over:
-            refusal = yield from self._repeated(event)
-            rest = None if refusal else form.without(event, self._refused)
-            kept = refusal if rest is None else [rest]
-            # What ends a part stands after its last text, what begins one before its first.
-            return [*out, *kept] if ending else [*kept, *out]
+        out: list[Any] = []
+        for portion in self._form.portions(event):
+            out += yield from self._fed(portion)
+            if self.over:
+                break
         return out
 
     def finish(self) -> Steps[list[Any]]:
         """Return the events to hand on once the stream has come to its end, however it did."""
         out: list[Any] = []
-        for part in [part for part in self._parts if part not in self._ended]:
-            out += yield from self._end(part, "")
+        for name, answer in self._answers.items():
+            if not answer.ended and name not in self._refused:
+                out += yield from self._end(name, answer)
         yield from self.declined()
         return out
 
@@ -119,10 +85,10 @@ class Cutter:
         if self._finished or self._refused:
             return
         self._finished = True
-        texts = [known[0] for known in self._known.values()] or [""]
+        streams = [one.stream for one in self._answers.values() if one.stream is not None]
         answer: Any = self._reader.refusal
         rulings: list[Ruling] = []
-        for text in texts:
+        for text in [stream.text for stream in streams] or [""]:
             ruling = yield self._point("model", answer, text=text or None, prompt=self._prompt)
             rulings.append(ruling)
             # A typed refusal stands for the whole stream, and is on record once.
@@ -140,53 +106,70 @@ class Cutter:
 
     @property
     def complete(self) -> bool:
-        """Whether every part that began has ended."""
-        return bool(self._parts) and self._ended >= self._parts.keys()
+        """Whether every answer that began has ended."""
+        return bool(self._answers) and all(one.ended for one in self._answers.values())
 
-    def _ending(self, event: Any) -> list[Hashable]:
-        """Return the parts that end with an event, or have to be stopped at it."""
-        running = [part for part in self._parts if part not in self._ended]
-        ended = self._form.ended(event, running)
-        return [part for part in running if part in ended or self._parts[part].stopped]
+    def _fed(self, portion: Portion) -> Steps[list[Any]]:
+        name, event = portion.answer, portion.event
+        if name in self._refused:
+            return []
+        if name is None:
+            return self._beside(event)
+        answer = self._answers.setdefault(name, Answer(self._form, self._listen))
+        if answer.ended:
+            # What comes after the end is not looked at any more, so it says nothing.
+            rest = self._form.without(event) if portion.text else event
+            return self._left([rest] if rest is not None and answer.knows(portion) else [])
+        if portion.ends and portion.text:
+            # What ends an answer stands after its last text.
+            more = self._form.more(portion.part, portion.text)
+            answer.take(portion._replace(event=more, ends=False))
+            portion = portion._replace(event=self._form.without(event), text="")
+        answer.take(portion)
+        if portion.ends or answer.stopped:
+            return (yield from self._end(name, answer))
+        return self._left(answer.leaving())
 
-    def _add(self, part: Hashable, text: str) -> str:
-        if part not in self._parts:
-            enforcer, at = self._settings.enforcer, self._settings.at
-            self._parts[part] = enforcer.stream(at, prompt=self._prompt)
-        return self._parts[part].add(text)
-
-    def _end(self, part: Hashable, shown: str) -> Steps[list[Any]]:
-        stream = self._parts[part]
-        ruling = yield stream.aend if self._awaits else stream.end
-        self._ended.add(part)
-        if not ruling.allowed:
-            return self._refuse(part, ruling, shown, stream.rest)
-        self._known.setdefault(part, []).append(stream.text)
-        if self.trail.answer is None:
-            self.trail = self.trail._replace(answer=ruling)
-        text = shown + stream.rest
-        return [self._form.more(part, text)] if text else []
-
-    def _repeated(self, event: Any) -> Steps[list[Any]]:
-        """Rule on texts that an event repeats, where they are not what was said before."""
-        for part, text in self._form.wholes(event):
-            if not text or text in self._known.get(part, ()):
-                continue
-            ruling = yield self._point("answer", text, prompt=self._prompt)
-            if not ruling.allowed:
-                return self._refuse(part, ruling, "", ruling.words)
-            self._known.setdefault(part, []).append(text)
+    def _beside(self, event: Any) -> list[Any]:
+        """Return an event that is of no answer, or hold it where one is held back."""
+        holding = next((one for one in self._answers.values() if one.holds), None)
+        if holding is None:
+            return self._left([event])
+        holding.take(Portion(event))
         return []
 
-    def _refuse(self, part: Hashable, ruling: Ruling, shown: str, words: str) -> list[Any]:
+    def _end(self, name: Hashable, answer: Answer) -> Steps[list[Any]]:
+        stream = answer.stream
+        if stream is None:
+            answer.allow("")
+            return self._left(answer.leaving())
+        ruling = yield stream.aend if self._awaits else stream.end
+        if not ruling.allowed:
+            return self._refuse(name, answer, ruling, stream.rest)
+        if self.trail.answer is None:
+            self.trail = self.trail._replace(answer=ruling)
+        answer.allow(stream.rest)
+        return self._left(answer.leaving())
+
+    def _refuse(self, name: Hashable, answer: Answer, ruling: Ruling, words: str) -> list[Any]:
         self.trail = self.trail._replace(answer=ruling)
-        self._refused.add(part)
+        self._refused.add(name)
         if self._settings.on_refusal == "raise":
             raise keep(Refused(ruling), self.trail)
-        out = [self._form.more(part, shown)] if shown else []
-        out += self._form.refusal(part, ruling, words)
-        self.over = self._form.is_over(self._refused, self._ended)
+        out = self._left(answer.leaving())
+        answer.drop()
+        out += self._form.refusal(name, ruling, words)
+        ended = {one for one, other in self._answers.items() if other.ended}
+        self.over = self._form.is_over(self._refused, ended)
         return out
+
+    def _left(self, events: list[Any]) -> list[Any]:
+        for event in events:
+            self._form.left(event)
+        return events
+
+    def _listen(self) -> Any:
+        return self._settings.enforcer.stream(self._settings.at, prompt=self._prompt)
 
     def _attempted(self, rulings: Iterable[Ruling]) -> None:
         *before, last = self.trail.attempts

@@ -4,6 +4,7 @@ Where nothing more may leave, the provider is not listened to any further.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 from demur.integrations.model_client.cutter import Cutter
@@ -49,8 +50,10 @@ class GuardedStream:
 
     def close(self) -> None:
         """Give the stream up; nothing more leaves, and the connection is released."""
-        self._events.close()
         self._stream.close()
+        # Who is reading elsewhere finds it closed.
+        with suppress(ValueError):
+            self._events.close()
         if self._cutter.complete:
             # The answer was there, though its end was not waited for.
             take(self._cutter.declined())
@@ -108,8 +111,10 @@ class AsyncGuardedStream:
 
     async def close(self) -> None:
         """Give the stream up; nothing more leaves, and the connection is released."""
-        await self._events.aclose()
         await self._stream.close()
+        # Who is reading elsewhere finds it closed.
+        with suppress(RuntimeError):
+            await self._events.aclose()
         if self._cutter.complete:
             await atake(self._cutter.declined())
 

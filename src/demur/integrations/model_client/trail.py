@@ -5,11 +5,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from demur.gate.ruling import Ruling
 
-__all__ = ["Attempt", "Trail", "keep", "note", "ruling_of", "trail_of"]
+__all__ = ["Attempt", "Trail", "keep", "keep_ids", "note", "ruling_of", "trail_of"]
 
 _KEPT = "_demur_trail"
 # Where the stream helpers of the SDKs keep the stream that they read.
 _BEHIND = "_raw_stream"
+# What the SDKs set on each response, and read without asking whether it is there.
+_IDS = ("_request_id", "_workspace_id")
 _Object = TypeVar("_Object")
 
 
@@ -75,4 +77,12 @@ def keep(response: _Object, trail: Trail) -> _Object:
     """Return `response` with its trail, which models of the SDKs leave out of their JSON."""
     with suppress(AttributeError, TypeError):
         object.__setattr__(response, _KEPT, trail)
+    return response
+
+
+def keep_ids(response: _Object, like: Any) -> _Object:
+    """Return `response` with the ids of the request that `like` came from; None without one."""
+    with suppress(AttributeError, TypeError):
+        for name in _IDS:
+            object.__setattr__(response, name, getattr(like, name, None))
     return response

@@ -1,17 +1,34 @@
 """What is new in a conversation that is about to reach a model: the part to be judged now.
 
 All that came since the model last spoke counts as one turn, so that nothing is gained by
-spreading a text over several messages. Messages are read as they come, as mappings or as
-objects of an SDK.
+spreading a text over several messages. What was refused before is new as long as it is there.
+Messages are read as they come, as mappings or as objects of an SDK.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-__all__ = ["Returned", "Turn", "field", "listed", "newest", "result_of", "text_of"]
+from demur.errors import InputError
+from demur.gate.texts import texts_in
+from demur.integrations.model_client.memory import Memory
+
+__all__ = [
+    "Read",
+    "Reading",
+    "Returned",
+    "Turn",
+    "field",
+    "listed",
+    "newest",
+    "result_of",
+    "text_of",
+    "turn_of",
+]
 
 _TEXTS = ("text", "title", "context")
 _NESTED = ("content", "source")
+_PLAIN = {"text", "input_text", "output_text"}
 
 
 class Returned(NamedTuple):
@@ -22,28 +39,77 @@ class Returned(NamedTuple):
     call_id: str | None = None
     arguments: Any = None
 
+    @property
+    def text(self) -> str:
+        """All that it says; empty where that cannot be read."""
+        with suppress(InputError):
+            return texts_in(self.result)
+        return ""
+
 
 class Turn(NamedTuple):
-    """What a person said and what tools returned since the model last spoke."""
+    """What was said and what tools returned since the model last spoke.
+
+    `said` are the texts of which `text` is made, message by message.
+    """
 
     text: str
     returned: tuple[Returned, ...] = ()
+    said: tuple[str, ...] = ()
+
+
+class Read(NamedTuple):
+    """What one message says, and what tools returned in it."""
+
+    texts: tuple[str, ...] = ()
+    returned: tuple[Returned, ...] = ()
+
+
+class Reading(NamedTuple):
+    """How the messages of one interface are read.
+
+    `is_answer`: the model said it. `is_ours`: it is the operator's, who is not judged unless
+    all is.
+    """
+
+    is_answer: Callable[[Any], bool]
+    is_ours: Callable[[Any], bool]
+    read: Callable[[Any], Read]
+
+
+def turn_of(messages: Sequence[Any], reading: Reading, refused: Memory, *, whole: bool) -> Turn:
+    """Return what is to be judged of a conversation: what is new, or the `whole` of it."""
+
+    def was_refused(message: Any) -> bool:
+        if not refused:
+            return False
+        texts, returned = reading.read(message)
+        return any(text in refused for text in (*texts, *(one.text for one in returned)))
+
+    chosen = messages if whole else newest(messages, reading.is_answer, was_refused)
+    read = [reading.read(one) for one in chosen if whole or not reading.is_ours(one)]
+    texts = [text for one in read for text in one.texts if text]
+    returned = tuple(result for one in read for result in one.returned)
+    return Turn("\n".join(texts), returned, tuple(texts))
 
 
 def newest(
-    messages: Sequence[Any], is_answer: Callable[[Any], bool], *, whole: bool = False
+    messages: Sequence[Any],
+    is_answer: Callable[[Any], bool],
+    was_refused: Callable[[Any], bool] = lambda _message: False,
 ) -> Sequence[Any]:
-    """Return the messages since the model last spoke; all of them if they are wanted `whole`."""
-    if whole:
-        return messages
+    """Return the messages since the model last spoke, after those that were refused before.
+
+    Words put into the model's mouth at the end are new as well, and no answer to what stands
+    before them.
+    """
     end = len(messages)
-    # Words put into the model's mouth at the end are no answer to what stands before them.
     while end and is_answer(messages[end - 1]):
         end -= 1
     start = end
     while start and not is_answer(messages[start - 1]):
         start -= 1
-    return messages[start:end]
+    return [*(one for one in messages[:start] if was_refused(one)), *messages[start:]]
 
 
 def field(item: Any, name: str) -> Any:
@@ -64,8 +130,10 @@ def text_of(content: Any) -> str:
 
 
 def result_of(content: Any) -> Any:
-    """Return what a tool returned: its text, or all of it where there is no text."""
-    return text_of(content) or content or ""
+    """Return what a tool returned: its text, or all of it where there is anything else."""
+    if all(isinstance(part, str) or field(part, "type") in _PLAIN for part in listed(content)):
+        return text_of(content) or content or ""
+    return content
 
 
 def _texts(content: Any) -> Iterator[str]:

@@ -1,13 +1,17 @@
 """Chat completions of OpenAI: what is new in a request, and what refuses in a response."""
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from demur.emit.openai import to_openai
 from demur.gate.ruling import Ruling
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_client.call import Opened, Posted, Said, Settings
-from demur.integrations.model_client.cutter import Cutter, Piece
+from demur.integrations.model_client.cutter import Cutter
+from demur.integrations.model_client.form import Opened, Posted, Said
+from demur.integrations.model_client.held import Portion
+from demur.integrations.model_client.memory import is_refusal
+from demur.integrations.model_client.settings import Settings
 from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
     AsyncSaidStream,
@@ -15,13 +19,15 @@ from demur.integrations.model_client.stream import (
     SaidStream,
 )
 from demur.integrations.model_client.turn import (
+    Read,
+    Reading,
     Returned,
     Turn,
     field,
     listed,
-    newest,
     result_of,
     text_of,
+    turn_of,
 )
 
 try:
@@ -53,22 +59,15 @@ class ChatForm:
             for message in messages
             for call in listed(field(message, "tool_calls"))
         }
-        texts: list[str] = []
-        returned: list[Returned] = []
-        for message in newest(messages, _is_answer, whole=whole):
-            role, content = field(message, "role"), field(message, "content")
-            if role in _TOOLS:
-                returned.append(_returned(message, content, calls))
-            elif role not in _OURS and not _is_answer(message):
-                texts.append(text_of(content))
-        return Turn("\n".join(filter(None, texts)), tuple(returned))
+        reading = Reading(_is_answer, _is_ours, partial(_read, calls))
+        return turn_of(messages, reading, self._settings.refused, whole=whole)
 
     def said(self, response: Any) -> Sequence[Said]:
         """Return the choices of a completion."""
         choices = listed(field(response, "choices"))
         if len(choices) == 1:
-            return [Said(response, _text(choices[0]))]
-        return [Said(_only(response, choice), _text(choice)) for choice in choices]
+            return [Said(response, (_text(choices[0]),))]
+        return [Said(_only(response, choice), (_text(choice),)) for choice in choices]
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Any:
         """Return a completion that refuses."""
@@ -99,9 +98,14 @@ class ChatForm:
         kind = AsyncGuardedStream if self._awaits else GuardedStream
         return kind(opened.stream, cutter)
 
+    def unparsed(self, response: Any, posted: Posted) -> Any:
+        """Return a completion as it is parsed: what refuses has no content to parse."""
+        assert posted.parse is not None
+        return posted.parse(response)
+
 
 class ChatStream:
-    """Chunks of a completion. The parts of its answer are the choices, by number."""
+    """Chunks of a completion. Its answers are the choices, by number, and have one part."""
 
     def __init__(self, choices: int) -> None:
         self._choices = choices
@@ -114,40 +118,33 @@ class ChatStream:
             return False
         return bool(event.choices) and all(map(_is_plain, event.choices))
 
-    def pieces(self, event: Any) -> Sequence[Piece]:
-        """Return the text that a chunk adds to each choice."""
+    def portions(self, event: Any) -> Sequence[Portion]:
+        """Return what a chunk says, choice by choice."""
         self._latest = event
-        return [
-            Piece(choice.index, choice.delta.content)
-            for choice in event.choices
-            if choice.delta is not None and choice.delta.content
-        ]
+        if not event.choices:
+            return [Portion(event, answer=None)]
+        *others, last = event.choices
+        apart = [event.model_copy(update={"choices": [one], "usage": None}) for one in others]
+        final = event.model_copy(update={"choices": [last]}) if others else event
+        return [_portion(chunk) for chunk in (*apart, final)]
 
-    def wholes(self, event: Any) -> Sequence[Piece]:  # noqa: ARG002 - part of the form
-        """Return nothing: no chunk repeats what others said."""
-        return ()
-
-    def ended(self, event: Any, running: Collection[Hashable]) -> Sequence[Hashable]:
-        """Return the choices that finish with a chunk."""
-        finished = [choice.index for choice in event.choices if choice.finish_reason]
-        return [index for index in finished if index in running]
-
-    def without(self, event: Any, refused: Collection[Hashable]) -> Any | None:
-        """Return a chunk without text, and without choices that were refused."""
-        kept = [choice for choice in event.choices if choice.index not in refused]
-        rest = [self._bare(choice) for choice in kept]
-        left = [choice for choice in rest if choice is not None]
-        if event.choices and not left and event.usage is None:
+    def without(self, event: Any) -> Any | None:
+        """Return a chunk without text."""
+        left = [one for one in map(self._bare, event.choices) if one is not None]
+        if not left and event.usage is None:
             return None
         return event.model_copy(update={"choices": left})
+
+    def left(self, event: Any) -> None:
+        """Do nothing: nothing that chunks open has to be closed."""
 
     def more(self, part: Hashable, text: str) -> Any:
         """Return a chunk that adds text to a choice."""
         return _chunk(self._latest, part, {"content": text})
 
-    def refusal(self, part: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:  # noqa: ARG002 - part of the form
+    def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:  # noqa: ARG002 - part of the form
         """Return the chunks that end a choice with a refusal."""
-        return _closing(self._latest, part, ruling)
+        return _closing(self._latest, answer, ruling)
 
     def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
         """Return whether all choices have ended."""
@@ -155,8 +152,6 @@ class ChatStream:
 
     def _bare(self, choice: Any) -> Any | None:
         """Return a choice without the text it adds; None if that was all, or it only repeats."""
-        if choice.delta is None or not choice.delta.content:
-            return choice
         others = choice.delta.model_dump(exclude_none=True, exclude={"content"})
         if choice.index in self._begun:
             others.pop("role", None)
@@ -175,19 +170,46 @@ def _is_plain(choice: Any) -> bool:
     return bool(delta.content) and not delta.refusal and not delta.model_extra
 
 
+def _portion(chunk: Any) -> Portion:
+    [choice] = chunk.choices
+    delta = choice.delta
+    return Portion(
+        chunk,
+        answer=choice.index,
+        part=choice.index,
+        text=field(delta, "content") or "",
+        asks=bool(field(delta, "tool_calls") or field(delta, "function_call")),
+        ends=bool(choice.finish_reason),
+    )
+
+
 def _is_answer(message: Any) -> bool:
-    return field(message, "role") == "assistant"
+    if field(message, "role") != "assistant":
+        return False
+    # A refusal of ours is no answer to what stands above it.
+    return not (is_refusal(field(message, "refusal")) or is_refusal(_content(message)))
 
 
-def _returned(message: Any, content: Any, calls: Mapping[Any, Any]) -> Returned:
+def _is_ours(message: Any) -> bool:
+    return field(message, "role") in _OURS
+
+
+def _read(calls: Mapping[Any, Any], message: Any) -> Read:
+    if field(message, "role") not in _TOOLS:
+        return Read((_content(message),))
     call_id = field(message, "tool_call_id")
     call = calls.get(call_id)
     name = field(call, "name") or field(message, "name") or "tool"
-    return Returned(name, result_of(content), call_id, field(call, "arguments"))
+    result = result_of(field(message, "content"))
+    return Read(returned=(Returned(name, result, call_id, field(call, "arguments")),))
+
+
+def _content(message: Any) -> str:
+    return text_of(field(message, "content"))
 
 
 def _text(choice: Any) -> str:
-    return text_of(field(field(choice, "message"), "content"))
+    return _content(field(choice, "message"))
 
 
 def _only(response: Any, choice: Any) -> Any:

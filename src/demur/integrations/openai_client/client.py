@@ -8,30 +8,36 @@ of whatever runs them.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from demur.errors import InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.gate import Gate
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_client.call import Fallback, Form, OnRefusal, settings_of
 from demur.integrations.model_client.client import Guarding, guarded
+from demur.integrations.model_client.settings import Fallback, OnRefusal, settings_of
 from demur.integrations.openai_client.chat_form import ChatForm
-from demur.integrations.openai_client.responses_form import ResponsesForm
+from demur.integrations.openai_client.responses_form import ItemsForm, ResponsesForm
 
 try:
     from openai import AsyncOpenAI, OpenAI
 except ImportError as error:
     raise missing_extra("openai") from error
 
+if TYPE_CHECKING:
+    from demur.integrations.model_client.form import Form
+
 __all__ = ["guard_openai"]
 
 _FRAMEWORK = "openai"
+# Where items are kept that a model reads later.
+_KEPT = ("/responses/compact", "/conversations", "/conversations/*/items")
 _Client = TypeVar("_Client", bound=OpenAI | AsyncOpenAI)
 
 
 def guard_openai(
     client: _Client,
-    enforcer: Enforcer,
+    enforcer: Enforcer | Gate,
     *,
     at: Occasion | None = None,
     on_refusal: OnRefusal = "raise",
@@ -39,6 +45,7 @@ def guard_openai(
     waits: bool = False,
     sleep: Callable[[float], Any] | None = None,
     trusts_history: bool = True,
+    trusts_bytes: bool = False,
 ) -> _Client:
     """Return a copy of `client` that guards; the client itself stays as it is.
 
@@ -47,7 +54,8 @@ def guard_openai(
     refusal is another model, `fallbacks` are asked in their order: names of models, or
     functions from a request to a response. With `waits`, a model that asks to be asked later
     is waited for, a minute at most. Without `trusts_history`, all that was ever said in a
-    conversation is judged, not only what is new.
+    conversation is judged, not only what is new. With `trusts_bytes`, what is read as bytes of
+    a raw stream leaves unjudged; without, only its events can be read.
 
     Raises:
         InputError: A setting cannot be used.
@@ -65,10 +73,12 @@ def guard_openai(
         waits=waits,
         sleep=sleep or (asyncio.sleep if awaits else time.sleep),
         trusts_history=trusts_history,
+        trusts_bytes=trusts_bytes,
     )
     forms: dict[str, Form] = {
         "/chat/completions": ChatForm(settings, awaits=awaits),
         "/responses": ResponsesForm(settings, awaits=awaits),
+        **dict.fromkeys(_KEPT, ItemsForm(settings, awaits=awaits)),
     }
     return cast("_Client", guarded(client, Guarding(forms, settings, _probe, awaits)))
 

@@ -1,7 +1,7 @@
 """One call of a model: what is judged, who is asked next, and what the caller gets."""
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -14,12 +14,16 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.pipeline import Pipeline
 from demur.gate.ruling import Refused
-from demur.integrations.model_client.call import ModelCall, Posted, ruling_of, trail_of
+from demur.integrations.model_client.call import ModelCall
+from demur.integrations.model_client.form import Posted
+from demur.integrations.model_client.raw import UnjudgedError
 from demur.integrations.model_client.steps import atake, take
+from demur.integrations.model_client.trail import ruling_of, trail_of
 from demur.model.refusal import Refusal
 
 ELSEWHERE = Refusal.of("LANGUAGE_UNSUPPORTED")
 REFUSING = [str(entry.code) for entry in Registry.load() if entry.refusal_class]
+SORRY = "I'm sorry, but I can't help with that request."
 HARD = ["CONTENT_CBRN", "OUTPUT_FORBIDDEN", "RCE_RISK"]
 
 
@@ -142,10 +146,114 @@ def test_a_raw_response_is_read_and_handed_on() -> None:
         called(Models(Raw("bad")), posted={"raw": True}, on_refusal="answer")
 
 
-def test_bytes_of_a_stream_are_left_to_who_wants_them() -> None:
-    stream = object()
+class RawToy:
+    """An HTTP response that is a stream."""
 
-    assert called(Models(stream), posted={"raw": True, "streams": True}) is stream
+    headers: ClassVar = {"x": "1"}
+
+    def __init__(self, *events: Event) -> None:
+        self._stream = ToyStream(*events)
+
+    def parse(self) -> ToyStream:
+        """Return the stream."""
+        return self._stream
+
+    def read(self) -> bytes:
+        """Return it as it came."""
+        return b"bad"
+
+
+def test_a_raw_stream_is_read_guarded_or_not_at_all() -> None:
+    raw = RawToy(Event("fi"), Event("ne", end=True))
+    answer = called(Models(raw), posted={"raw": True, "streams": True})
+
+    assert isinstance(answer, RawToy)
+    assert answer.headers == {"x": "1"}
+    with pytest.raises(UnjudgedError):
+        answer.read()
+    assert "".join(event.text for event in answer.parse()) == "fine"
+    assert list(answer.parse()) == []
+    trail = trail_of(answer)
+    assert trail is not None
+    assert trail.answer is not None
+    assert not hasattr(answer, "nothing")
+
+
+def test_bytes_of_a_raw_stream_are_left_to_who_trusts_them() -> None:
+    posted = {"raw": True, "streams": True}
+    answer = called(Models(RawToy(Event("bad", end=True))), posted=posted, trusts_bytes=True)
+
+    assert answer.read() == b"bad"
+    trail = trail_of(answer)
+    assert trail is not None
+    assert trail.answer is None
+    with pytest.raises(Refused):
+        list(answer.parse())
+
+
+def test_what_is_parsed_was_judged_before() -> None:
+    def parse(answer: Answer) -> list[str]:
+        raise ValueError(answer.choices[0])
+
+    with pytest.raises(Refused):
+        called(Models(Answer("bad")), posted={"parse": parse})
+    with pytest.raises(ValueError, match="sorry") as caught:
+        called(Models(Answer(SORRY)), posted={"parse": parse})
+    ruling = ruling_of(caught.value)
+    assert ruling is not None
+    assert caught.value.__notes__ == [ruling.line]
+    with pytest.raises(ValueError, match="fine") as caught:
+        called(Models(Answer("fine")), posted={"parse": parse})
+    assert not hasattr(caught.value, "__notes__")
+    with pytest.raises(IndexError) as empty:
+        called(Models(Answer()), posted={"parse": parse})
+    assert ruling_of(empty.value) is None
+
+
+def test_a_raw_response_is_parsed_for_who_asks() -> None:
+    class Raw:
+        headers: ClassVar = {"x": "1"}
+
+        def parse(self, *, to: type | None = None) -> Any:
+            return Answer("fine") if to is None else to
+
+    raw = called(Models(Raw()), posted={"raw": True, "parse": lambda one: one.choices})
+    assert isinstance(raw, Raw)
+    assert raw.parse() == ("fine",)
+    assert trail_of(raw) is None
+    assert raw.parse(to=int) is int
+    assert raw.headers == {"x": "1"}
+
+
+def test_awaited_raw_responses_are_awaited() -> None:
+    class Raw:
+        def __init__(self, answer: Any) -> None:
+            self._answer = answer
+
+        async def parse(self) -> Any:
+            await asyncio.sleep(0)
+            return self._answer
+
+    async def played(answer: Any, **posted: Any) -> Any:
+        chosen = settings()
+        call = ModelCall(ToyForm(chosen, awaits=True), chosen, awaits=True)
+        given = Posted(Models(Raw(answer)), {"text": "hello"}, raw=True, **posted)
+        return await (await atake(call.steps(given))).parse()
+
+    assert asyncio.run(played(Answer("fine"), parse=lambda one: one.choices)) == ("fine",)
+    stream = asyncio.run(played(ToyStream(), streams=True))
+    assert isinstance(stream, ToyStream)
+
+
+def test_what_was_refused_is_remembered() -> None:
+    chosen = settings(on_refusal="answer")
+    for body in ({"text": "bad one"}, {"tools": {"lookup": "bad two"}}, {"text": "good"}):
+        call = ModelCall(ToyForm(chosen), chosen, awaits=False)
+        take(call.steps(Posted(Models(Answer("fine")), body)))
+
+    assert "bad one" in chosen.refused
+    assert "bad two" in chosen.refused
+    assert "good" not in chosen.refused
 
 
 def test_a_stream_is_guarded() -> None:

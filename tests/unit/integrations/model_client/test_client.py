@@ -9,6 +9,8 @@ import pytest
 from toy_models import Answer, ToyClient, ToyForm, settings
 
 from demur.errors import InputTypeError, MissingExtraError
+from demur.gate.enforcer import Enforcer
+from demur.gate.pipeline import Pipeline
 from demur.gate.ruling import Refused
 from demur.integrations.model_client.client import Guarding, UnguardableError, guarded
 
@@ -66,7 +68,17 @@ def test_copies_guard_too() -> None:
         guard(ToyClient(Server())).copy().copy().models.ask("bad")
 
 
-@pytest.mark.parametrize("path", ["/ask?beta=true", "ask", "/ask/"])
+def test_who_is_guarded_twice_is_guarded_by_both() -> None:
+    client = guard(guard(ToyClient(Server())), enforcer=Enforcer(pipeline=Pipeline([])))
+
+    assert client.models.ask("hello").choices == ("fine",)
+    with pytest.raises(Refused):
+        client.models.ask("bad")
+    with pytest.raises(Refused):
+        client.copy().models.ask("bad")
+
+
+@pytest.mark.parametrize("path", ["/ask?beta=true", "ask", "/ask/", "http://x/v1/ask"])
 def test_a_path_is_known_in_any_spelling(path: str) -> None:
     with pytest.raises(Refused):
         guard(ToyClient(Server())).post(path, body={"text": "bad"})

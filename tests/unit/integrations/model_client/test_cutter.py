@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from toy_models import Event, ToyEvents, settings, strict
 
 from demur.emit.envelope import to_envelope
+from demur.gate.answer_stream import AnswerStream
 from demur.gate.enforcer import Enforcer
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.ruling import Refused
 from demur.guards.builtin import builtin_guard
-from demur.integrations.model_client.call import Opened
-from demur.integrations.model_client.cutter import Cutter, Piece
+from demur.integrations.model_client.cutter import Cutter
+from demur.integrations.model_client.form import Opened
 from demur.integrations.model_client.steps import atake, take
 from demur.integrations.model_client.trail import Attempt, Trail, ruling_of
 from demur.integrations.model_client.turn import Turn
@@ -39,9 +40,10 @@ def fed(one: Cutter, events: Iterable[Event]) -> list[Event]:
 
 
 def test_text_is_held_until_it_is_judged_and_stands_before_its_end() -> None:
-    out = fed(cutter(), [Event("a"), Event("b"), Event(end=True)])
+    one, events = cutter(), [Event("a"), Event("b"), Event(end=True)]
 
-    assert out == [Event("ab"), Event(end=True)]
+    assert take(one.feed(events[0])) == take(one.feed(events[1])) == []
+    assert take(one.feed(events[2])) == events
 
 
 def test_text_that_comes_with_its_end_is_let_out_before_it() -> None:
@@ -49,7 +51,7 @@ def test_text_that_comes_with_its_end_is_let_out_before_it() -> None:
 
 
 def test_a_stream_without_an_end_still_gives_its_text() -> None:
-    assert fed(cutter(), [Event("a"), Event("b")]) == [Event("ab")]
+    assert fed(cutter(), [Event("a"), Event("b")]) == [Event("a"), Event("b")]
 
 
 def builtin() -> Enforcer:
@@ -103,15 +105,81 @@ def test_an_answer_longer_than_is_looked_at_is_stopped_on_its_way() -> None:
     assert out[-1].text.startswith("REFUSED")
 
 
-def test_two_pieces_of_one_part_in_an_event_are_both_let_out() -> None:
-    class Twice(ToyEvents):
-        def pieces(self, event: Event) -> list[Piece]:
-            return [*super().pieces(event)] * 2
+def test_what_begins_an_answer_stands_before_the_part_of_its_text_that_may_leave() -> None:
+    one = cutter(enforcer=builtin())
+    first = Event("All is well. " * 100, whole="All is well. " * 100)
+    begun = take(one.feed(first))
+    rest = take(one.feed(Event(end=True)))
 
-    opened = Opened(None, Turn("hello"), Trail(attempts=(Attempt("m1"),)))
-    one = Cutter(Twice(), opened, settings(enforcer=builtin()), awaits=False)
+    assert begun[0] == first._replace(text="")
+    assert 0 < len(begun[1].text) < len(first.text)
+    assert "".join(event.text for event in [*begun, *rest]) == first.text
 
-    assert "".join(event.text for event in fed(one, [Event("a"), Event(end=True)])) == "aa"
+
+def test_no_call_leaves_before_all_of_an_answer_was_judged() -> None:
+    call, end = Event(call="wipe"), Event(end=True)
+    one = cutter(on_refusal="answer")
+
+    assert take(one.feed(call)) == take(one.feed(Event("b"))) == []
+    assert not any(event.call for event in fed(one, [Event("ad"), end]))
+    assert fed(cutter(), [Event("a"), call, Event("b"), end]) == [
+        Event("a"),
+        call,
+        Event("b"),
+        end,
+    ]
+    assert fed(cutter(), [call, end]) == [call, end]
+
+
+SAID = st.text("bad ", min_size=1, max_size=3).map(Event)
+CALLS = st.sampled_from([Event(call="wipe"), Event("a", call="wipe"), Event()])
+
+
+@given(st.lists(SAID | CALLS, max_size=8))
+def test_calls_leave_in_their_place_or_not_at_all(events: list[Event]) -> None:
+    """INVARIANT: no call leaves with an answer that is refused."""
+    out = fed(cutter(on_refusal="answer"), [*events, Event(end=True)])
+
+    if "bad" in "".join(event.text for event in events):
+        assert not any(event.call for event in out)
+        assert out[-1].text.startswith("REFUSED")
+    else:
+        assert out == [*events, Event(end=True)]
+
+
+def test_what_stands_beside_answers_keeps_its_place() -> None:
+    usage = Event(part=-1)
+    one = cutter()
+
+    assert take(one.feed(usage)) == [usage]
+    assert fed(one, [Event("a"), usage]) == [Event("a"), usage]
+
+
+def test_nothing_is_said_after_the_end() -> None:
+    out = fed(cutter(), [Event("a", end=True), Event("bad"), Event("bad", call="x"), Event()])
+
+    assert out == [Event("a"), Event(end=True), Event(call="x"), Event()]
+    assert fed(cutter(), [Event("a", end=True), Event(whole="bad")])[2:] == []
+
+
+@pytest.mark.parametrize("pieces", [["so b", "ad"], ["bad"]])
+def test_words_added_to_an_answer_stand_after_its_last_text(pieces: list[str]) -> None:
+    class Adding(AnswerStream):
+        @property
+        def rest(self) -> str:
+            return super().rest + "!"
+
+    class Enforcing(Enforcer):
+        def stream(self, *given: Any, **named: Any) -> AnswerStream:
+            stream = super().stream(*given, **named)
+            stream.__class__ = Adding
+            return stream
+
+    one = cutter(enforcer=Enforcing(pipeline=Pipeline([])))
+    out = fed(one, [*map(Event, pieces), Event(whole="".join(pieces)), Event(end=True)])
+
+    texts = [*pieces, "!", "", ""]
+    assert [event.text for event in out] == texts
 
 
 def test_one_part_is_cut_and_the_other_goes_on() -> None:
@@ -119,7 +187,7 @@ def test_one_part_is_cut_and_the_other_goes_on() -> None:
     events = [Event("bad"), Event("go", part=1), Event(end=True)]
     out = fed(one, [*events, Event("ne"), Event("od", part=1), Event(end=True, part=1)])
 
-    assert [event.text for event in out if event.part == 1] == ["good", ""]
+    assert [event.text for event in out if event.part == 1] == ["go", "od", ""]
     assert len([event for event in out if event.part == 0]) == 2
 
 
@@ -144,12 +212,18 @@ def test_a_clean_whole_is_judged_once() -> None:
     one = cutter()
     event = Event(whole="fine")
 
-    assert take(one.feed(event)) == [event]
-    assert take(one.feed(event)) == [event]
-    take(one.finish())
-    ruling = one.trail.ruling
-    assert ruling is not None
+    assert take(one.feed(event)) == take(one.feed(event)) == []
+    assert take(one.finish()) == [event, event]
+    [ruling] = one.trail.attempts[0].rulings
     assert ruling.allowed
+
+
+def test_only_what_a_whole_adds_is_said_anew() -> None:
+    one = cutter(on_refusal="answer")
+    out = fed(one, [Event("so b"), Event(whole="so bad"), Event(end=True)])
+
+    assert one.over
+    assert "so b" not in "".join(event.text + event.whole for event in out)
 
 
 def test_prose_that_declines_is_ruled_on_at_the_end_once() -> None:
@@ -203,7 +277,7 @@ def test_awaited_steps_do_the_same() -> None:
     async def played(feed: Callable[[Cutter], Any]) -> Any:
         return await atake(feed(cutter(awaits=True, enforcer=strict(), on_refusal="answer")))
 
-    [event] = asyncio.run(played(lambda one: one.feed(Event(whole="fine"))))
+    [event] = asyncio.run(played(lambda one: one.feed(Event(whole="fine", end=True))))
     assert event.whole == "fine"
     out = asyncio.run(played(lambda one: one.feed(Event("bad", end=True))))
     assert out[-1].text.startswith("REFUSED")

@@ -1,0 +1,80 @@
+"""How one interface of a provider asks and answers: what the form of each has to say."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from demur.gate.ruling import Ruling
+from demur.integrations.model_client.trail import Trail
+from demur.integrations.model_client.turn import Turn
+
+__all__ = ["Form", "Opened", "Posted", "Said"]
+
+
+class Posted(NamedTuple):
+    """A request on its way to a provider.
+
+    `parse` makes of a response what the caller asked for; `raw` says that the caller wants
+    the HTTP response, `streams` that the answer comes in events.
+    """
+
+    send: Callable[[dict[str, Any]], Any]
+    body: dict[str, Any]
+    cast_to: Any = None
+    parse: Callable[[Any], Any] | None = None
+    streams: bool = False
+    raw: bool = False
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return str(self.body.get("model", ""))
+
+
+class Said(NamedTuple):
+    """One choice of a response: what to read a typed refusal from, and its texts."""
+
+    view: Any
+    texts: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All that it says, as whoever shows it puts it together."""
+        return "".join(self.texts)
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """Its text, and also with its parts kept apart where there are several."""
+        return tuple(dict.fromkeys(filter(None, (self.text, "\n".join(filter(None, self.texts))))))
+
+
+class Opened(NamedTuple):
+    """A stream that was opened, to be guarded while it is read."""
+
+    stream: Any
+    turn: Turn
+    trail: Trail
+
+
+class Form(Protocol):
+    """How one interface of a provider asks and answers."""
+
+    def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
+        """Return what is new in a request."""
+
+    def said(self, response: Any) -> Sequence[Said]:
+        """Return the choices of a response."""
+
+    def refusing(self, ruling: Ruling, posted: Posted) -> Any:
+        """Return a response that refuses, where no model was asked."""
+
+    def replaced(self, response: Any, refused: Mapping[int, Ruling]) -> Any:
+        """Return a response whose choices of these numbers refuse."""
+
+    def refusing_stream(self, ruling: Ruling, posted: Posted) -> Any:
+        """Return a stream that refuses, where no model was asked."""
+
+    def guarded_stream(self, opened: Opened, posted: Posted) -> Any:
+        """Return a stream of what may leave."""
+
+    def unparsed(self, response: Any, posted: Posted) -> Any:
+        """Return a response that refuses in the type that the caller has it parsed to."""

@@ -1,0 +1,128 @@
+"""The events of a response of OpenAI, of which only some may leave."""
+
+from collections.abc import Collection, Hashable, Sequence
+from typing import Any
+
+from demur.gate.ruling import Ruling
+from demur.integrations.model_client.form import Posted
+from demur.integrations.model_client.held import Piece, Portion
+from demur.integrations.model_client.turn import field, listed, text_of
+from demur.integrations.openai_client.responses_made import (
+    Place,
+    beginning,
+    closing,
+    item_of,
+    response_of,
+)
+
+__all__ = ["ResponsesStream", "texts_of"]
+
+_DELTA = "response.output_text.delta"
+_FINAL = {"response.completed", "response.incomplete", "response.failed"}
+# Calls that whoever reads the stream has to make; the others are the provider's.
+_CALLS = {
+    "apply_patch_call",
+    "computer_call",
+    "custom_tool_call",
+    "function_call",
+    "local_shell_call",
+    "mcp_approval_request",
+    "shell_call",
+}
+
+
+class ResponsesStream:
+    """Events of a response. The parts of its answer are content parts, by item and number."""
+
+    def __init__(self, posted: Posted) -> None:
+        self._posted = posted
+        self._started: Any = None
+        self._latest: dict[Hashable, Any] = {}
+        self._number = 0
+        self._calls: set[int] = set()
+        # What has been seen to begin and not to end, by number.
+        self._open: dict[int, Any] = {}
+        self._contents = 0
+        self._next = 0
+
+    def is_plain(self, event: Any) -> bool:
+        """Return whether an event adds text."""
+        return bool(event.type == _DELTA)
+
+    def portions(self, event: Any) -> Sequence[Portion]:
+        """Return what an event says of the response."""
+        if self._started is None:
+            self._started = field(event, "response")
+        output = field(event, "output_index")
+        if field(field(event, "item"), "type") in _CALLS:
+            self._calls.add(output)
+        if event.type == _DELTA:
+            part = (event.item_id, event.content_index)
+            self._latest[part] = event
+            return [Portion(event, part=part, text=event.delta)]
+        asks, ends = output in self._calls, event.type in _FINAL
+        return [Portion(event, wholes=tuple(_wholes(event)), asks=asks, ends=ends)]
+
+    def without(self, event: Any) -> None:
+        """Return nothing: an event that adds text has nothing else."""
+
+    def more(self, part: Hashable, text: str) -> Any:
+        """Return an event that adds text to a content part."""
+        # Probabilities of tokens spell the text that is held back.
+        return self._latest[part].model_copy(update={"delta": text, "logprobs": []})
+
+    def left(self, event: Any) -> None:
+        """Note which items are open, and how many parts the last one has."""
+        self._number = field(event, "sequence_number") or self._number
+        if event.type == "response.output_item.added":
+            self._open[event.output_index] = event.item
+            self._next, self._contents = event.output_index + 1, 0
+        elif event.type == "response.content_part.added":
+            self._contents = event.content_index + 1
+        elif event.type == "response.output_item.done":
+            self._open.pop(event.output_index, None)
+
+    def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:  # noqa: ARG002 - part of the form
+        """Return the events that end a response with a refusal."""
+        whole = self._started
+        if whole is None:
+            whole = response_of(ruling, self._posted, [])
+        last, item = next(reversed(self._open.items()), (self._next, None))
+        if field(item, "type") == "message":
+            others = [one for output, one in self._open.items() if output != last]
+            place = Place(field(item, "id"), last, self._contents, self._number)
+            return closing(ruling, whole, place, others)
+        place = Place(item_of(ruling)["id"], self._next, 0, self._number)
+        begin = beginning(ruling, whole, place)
+        later = place._replace(number=place.number + 1)
+        return [*begin, *closing(ruling, whole, later, list(self._open.values()))]
+
+    def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:  # noqa: ARG002 - part of the form
+        """Return true: a response has one answer."""
+        return True
+
+
+def texts_of(items: Sequence[Any]) -> list[Piece]:
+    """Return the text of each content part of messages."""
+    return [
+        Piece((field(item, "id"), number), text_of([part]))
+        for item in items
+        if field(item, "type") == "message"
+        for number, part in enumerate(listed(field(item, "content")))
+        if field(part, "type") == "output_text"
+    ]
+
+
+def _wholes(event: Any) -> list[Piece]:
+    """Return the texts that the end of a part, of an item or of all repeats."""
+    found: list[Piece] = []
+    if event.type == "response.output_text.done":
+        found = [Piece((event.item_id, event.content_index), event.text)]
+    elif event.type.startswith("response.content_part."):
+        text = field(event.part, "text") if event.part.type == "output_text" else None
+        found = [Piece((event.item_id, event.content_index), text or "")]
+    elif event.type.startswith("response.output_item."):
+        found = texts_of([event.item])
+    elif field(event, "response") is not None:
+        found = texts_of(listed(field(event.response, "output")))
+    return [piece for piece in found if piece.text]

@@ -1,0 +1,47 @@
+"""What was refused, remembered as long as there is room."""
+
+import pytest
+
+from demur.gate.enforcer import Enforcer
+from demur.gate.pipeline import Pipeline
+from demur.integrations.model_client.memory import Memory, is_refusal, memory_of
+
+
+def test_a_text_is_known_whatever_space_is_around_it() -> None:
+    memory = Memory()
+    memory.add(["a\ud800", " "])
+
+    assert len(memory) == 1
+    assert " a\ud800\n" in memory
+    assert "b" not in memory
+    assert "" not in memory
+    assert 7 not in memory
+
+
+def test_the_oldest_are_forgotten_first() -> None:
+    memory = Memory(most=2)
+    memory.add("ab")
+    memory.add("ac")
+
+    assert ["a" in memory, "b" in memory, "c" in memory] == [True, False, True]
+
+
+def test_who_enforces_remembers_for_all_clients() -> None:
+    one, other = Enforcer(pipeline=Pipeline([])), Enforcer(pipeline=Pipeline([]))
+
+    assert memory_of(one) is memory_of(one)
+    assert memory_of(one) is not memory_of(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ("I can't.\nREFUSED: CONTEXT_INJECTION: orders in a text", True),
+        ("REFUSED: CONTEXT_INJECTION: orders in a text", True),
+        ("I can't.", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_a_refusal_of_ours_is_told_by_its_last_line(text: str | None, ours: bool) -> None:
+    assert is_refusal(text) is ours
