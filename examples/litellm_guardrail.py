@@ -33,7 +33,6 @@ def asking(text: str, answer: str) -> dict[str, Any]:
         "model": "gpt-4o-mini",
         "messages": [{"role": "user", "content": text}],
         "mock_response": answer,
-        "guardrails": ["demur"],
     }
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 # Or else it asks the network for prices when it is imported.
@@ -19,7 +19,7 @@ from demur.integrations.litellm import GuardrailRefused, RefusalGuardrail
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Tools, Turn
 
-__all__ = ["MODEL", "LiteLLMStage", "ScriptedModel", "guarded_by", "logged", "orphans"]
+__all__ = ["MODEL", "STAGES", "LiteLLMStage", "ScriptedModel", "guarded_by", "logged", "orphans"]
 
 MODEL = "scripted/any"
 
@@ -41,27 +41,6 @@ class ScriptedModel(CustomLLM):
         """Return the next answer."""
         turn = self._next(given["messages"])
         return turn if isinstance(turn, ModelResponse) else _response(turn, len(self.heard))
-
-    async def _stream(self, *_args: Any, **given: Any) -> AsyncIterator[Any]:
-        turn = self._next(given["messages"])
-        assert isinstance(turn, Say)
-        for piece in turn.pieces:
-            yield _chunk(piece)
-        yield {**_chunk(""), "is_finished": True, "finish_reason": "stop"}
-
-    # Its own type says that this is awaited first, which nobody does.
-    astreaming = cast("Any", _stream)
-
-
-def _chunk(text: str) -> dict[str, Any]:
-    return {
-        "text": text,
-        "is_finished": False,
-        "finish_reason": "",
-        "index": 0,
-        "tool_use": None,
-        "usage": None,
-    }
 
 
 def _response(turn: Turn, number: int) -> ModelResponse:
@@ -107,12 +86,16 @@ class LiteLLMStage:
     """Plays scenes as a program does that runs the tools itself, and asks again."""
 
     name = "litellm"
-    points = frozenset(Point)
+    # The SDK has no hook for what it streams; only the proxy asks a guardrail there.
+    points = frozenset(set(Point) - {Point.STREAM})
     ends_runs = False
 
     def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
         """Return what was seen."""
         return asyncio.run(_Run(scene, enforcer, tools).seen())
+
+
+STAGES = (LiteLLMStage(),)
 
 
 class _Run:
@@ -128,14 +111,19 @@ class _Run:
     async def seen(self) -> Seen:
         """Return what was seen."""
         guarded_by(self._guardrail, self._model)
-        try:
-            for _turn in self._scene.turns:
+        for _turn in self._scene.turns:
+            try:
                 await self._turn()
-        except GuardrailRefused as refused:
-            self._refusal = from_envelope(refused.provider_specific_fields["refusal"])
-            self._shown.append(refused.ruling.words)
-        heard = json.dumps(self._model.heard[1:])
-        return Seen(self._refusal, "".join(self._shown), heard, orphans(self._messages))
+            except GuardrailRefused as refused:
+                self._refusal = from_envelope(refused.provider_specific_fields["refusal"])
+                if refused.ruling.is_hard or refused.ruling.surface != "tool_call":
+                    self._shown.append(refused.ruling.words)
+                    break
+                # Of a response that is refused, nothing is in the history; the model is told.
+                told = {"role": "system", "content": refused.ruling.message}
+                self._messages = [*self._messages, told]
+        asked, heard = len(self._model.heard), json.dumps(self._model.heard[1:])
+        return Seen(self._refusal, "".join(self._shown), heard, orphans(self._messages), asked)
 
     async def _turn(self) -> None:
         data = {
@@ -144,12 +132,6 @@ class _Run:
             "guardrails": ["demur"],
             "metadata": {"session_id": "session-1"},
         }
-        if self._scene.point is Point.STREAM:
-            stream = await litellm.acompletion(**data, stream=True)
-            hook = self._guardrail.async_post_call_streaming_iterator_hook
-            async for chunk in hook(None, stream, data):
-                self._shown.append(chunk.choices[0].delta.content or "")
-            return
         response = await litellm.acompletion(**data)
         message = response.choices[0].message
         said = message.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True)

@@ -21,7 +21,15 @@ from demur.integrations.pydantic_ai import RefusalCapability, RunRefused
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Tools, Turn
 
-__all__ = ["PydanticAIStage", "ScriptedModel", "free_tool", "orphans", "refusal_in"]
+__all__ = [
+    "STAGES",
+    "PydanticAIStage",
+    "ScriptedModel",
+    "SyncPydanticAIStage",
+    "free_tool",
+    "orphans",
+    "refusal_in",
+]
 
 
 class ScriptedModel:
@@ -123,9 +131,9 @@ class PydanticAIStage:
         with capture_run_messages() as messages:
             try:
                 if scene.point is Point.STREAM:
-                    asyncio.run(_streamed(agent, scene.prompt, shown))
+                    self._listen(agent, scene.prompt, shown)
                 else:
-                    output = asyncio.run(agent.run(scene.prompt)).output
+                    output = self._ask(agent, scene.prompt)
                     if isinstance(output, DeferredToolRequests):
                         waiting = output.approvals
                         refusal = _in_metadata(output)
@@ -138,8 +146,46 @@ class PydanticAIStage:
             str(part) for sent in script.heard[1:] for one in sent for part in one.parts
         )
         return Seen(
-            refusal or refusal_in(messages), "".join(shown), heard, orphans(messages, waiting)
+            refusal or refusal_in(messages),
+            "".join(shown),
+            heard,
+            orphans(messages, waiting),
+            len(script.heard),
         )
+
+    def _ask(self, agent: Agent[None, Any], prompt: str) -> Any:
+        return asyncio.run(agent.run(prompt)).output
+
+    def _listen(self, agent: Agent[None, Any], prompt: str, shown: list[str]) -> None:
+        asyncio.run(_streamed(agent, prompt, shown))
+
+
+class SyncPydanticAIStage(PydanticAIStage):
+    """Plays scenes by `run_sync` and `run_stream_sync`."""
+
+    name = "pydantic-ai-sync"
+
+    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+        """Return what was seen, by an event loop that is closed."""
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            return super().play(scene, enforcer, tools)
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+            asyncio.set_event_loop(None)
+
+    def _ask(self, agent: Agent[None, Any], prompt: str) -> Any:
+        return agent.run_sync(prompt).output
+
+    def _listen(self, agent: Agent[None, Any], prompt: str, shown: list[str]) -> None:
+        with agent.run_stream_sync(prompt) as result:
+            for piece in result.stream_text(delta=True, debounce_by=None):
+                shown.append(piece)  # noqa: PERF402 - what was shown before an error counts
+
+
+STAGES = (PydanticAIStage(), SyncPydanticAIStage())
 
 
 def _in_metadata(requests: DeferredToolRequests) -> Refusal | None:

@@ -1,23 +1,22 @@
 """The guardrail: LiteLLM's hooks, each one a question to the enforcer."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.guardrails import GuardrailEventHooks
-from litellm.types.utils import GenericGuardrailAPIInputs, GuardrailStatus
+from litellm.types.utils import CallTypes, GenericGuardrailAPIInputs, GuardrailStatus
 
 from demur.errors import DemurError, InputTypeError
 from demur.gate.answer_stream import AnswerStream
-from demur.gate.answers import with_resources
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.ruling import Ruling
 from demur.guards.tool_call.manifest import ToolDefinition
+from demur.integrations.litellm.events import assembled
 from demur.integrations.litellm.reading import (
     Called,
     Question,
     Returned,
-    as_json,
     called_in,
     occasion,
     older_calls_in,
@@ -26,9 +25,11 @@ from demur.integrations.litellm.reading import (
 )
 from demur.integrations.litellm.refused import (
     GuardrailRefused,
+    add_help,
     beside,
     keep,
     status_of,
+    told,
     traced,
 )
 from demur.integrations.litellm.settings import GuardrailSettingsError, enforcer_of
@@ -37,6 +38,7 @@ from demur.integrations.litellm.stream import Ended, held_back
 __all__ = ["RefusalGuardrail"]
 
 _PROVIDER = "demur"
+_NOBODY = Occasion()
 _USUAL = (GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call)
 # Not `during_mcp_call`: the tool would run while it is still being judged.
 _HOOKS = (*_USUAL, GuardrailEventHooks.during_call, GuardrailEventHooks.pre_mcp_call)
@@ -45,7 +47,8 @@ _HOOKS = (*_USUAL, GuardrailEventHooks.during_call, GuardrailEventHooks.pre_mcp_
 class RefusalGuardrail(CustomGuardrail):
     """Guards requests and responses, streamed ones too.
 
-    In a program, hand over an `enforcer`. The proxy knows only its YAML: there, `demur_config`
+    In a program, hand over an `enforcer`; `occasion` says there who asks, by the request, and
+    what it leaves open is filled in. The proxy knows only its YAML: there, `demur_config`
     names the settings file; without one it is what `DEMUR_CONFIG` names, or `demur.toml` in
     the working directory.
     """
@@ -58,6 +61,7 @@ class RefusalGuardrail(CustomGuardrail):
         self,
         enforcer: Enforcer | None = None,
         *,
+        occasion: Callable[[Mapping[str, Any]], Occasion] | None = None,
         demur_config: str | None = None,
         guardrail_name: str | None = "demur",
         event_hook: Any = None,
@@ -65,6 +69,12 @@ class RefusalGuardrail(CustomGuardrail):
     ) -> None:
         if enforcer is not None and not isinstance(enforcer, Enforcer):
             raise InputTypeError.expected("enforcer", "an `Enforcer`", enforcer)
+        if occasion is not None and not callable(occasion):
+            raise InputTypeError.expected("occasion", "a function of the request", occasion)
+        self._asked = occasion
+        if enforcer is not None:
+            # Who makes one in a program wants its requests guarded; a proxy is told which.
+            settings.setdefault("default_on", True)
         try:
             super().__init__(
                 guardrail_name=guardrail_name,
@@ -81,14 +91,24 @@ class RefusalGuardrail(CustomGuardrail):
         except (ValueError, TypeError) as error:
             raise GuardrailSettingsError(str(error), where=guardrail_name) from error
 
-    # What is asked.
+    # What is asked. A proxy asks by itself; in a program, LiteLLM's own call does.
+
+    async def async_pre_call_deployment_hook(
+        self, kwargs: dict[str, Any], call_type: CallTypes | None
+    ) -> dict[str, Any] | None:
+        """Judge a request of a program, whether or not it names its guardrails."""
+        asked = dict(kwargs)
+        unnamed = asked.get("guardrails") is None and "proxy_server_request" not in asked
+        if self.default_on and unnamed:
+            asked["guardrails"] = [self.guardrail_name]
+        return await super().async_pre_call_deployment_hook(asked, call_type)
 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
     ) -> dict[str, Any]:
         """Judge a request before it leaves; results of tools that are refused say so instead."""
         del cache, call_type
-        at = occasion(data, user_api_key_dict)
+        at = self._at(data, user_api_key_dict)
         if data.get("mcp_tool_name"):
             await self._tool(data, at)
             return data
@@ -100,7 +120,7 @@ class RefusalGuardrail(CustomGuardrail):
                 self._pass(ruling, data, event)
             else:
                 self._note(ruling, data, event)
-                data["messages"] = _told(data["messages"], result.place, ruling)
+                data["messages"] = told(data["messages"], result.place, ruling)
         return data
 
     async def async_moderation_hook(
@@ -108,7 +128,7 @@ class RefusalGuardrail(CustomGuardrail):
     ) -> dict[str, Any]:
         """Judge a request while the model works on it; nothing of its answer leaves before."""
         del call_type
-        at = occasion(data, user_api_key_dict)
+        at = self._at(data, user_api_key_dict)
         await self._request(question_in(data), data, at, GuardrailEventHooks.during_call)
         return data
 
@@ -149,16 +169,14 @@ class RefusalGuardrail(CustomGuardrail):
         self, data: dict[str, Any], user_api_key_dict: Any, response: Any
     ) -> Any:
         """Judge a response before it is handed over; tool calls that are refused are taken out."""
-        at, event = occasion(data, user_api_key_dict), GuardrailEventHooks.post_call
+        at, event = self._at(data, user_api_key_dict), GuardrailEventHooks.post_call
         prompt = question_in(data).prompt or None
         said, calls = said_in(response), called_in(response)
-        ruling = await self.enforcer.amodel(response, at, prompt=prompt)
-        if not ruling.allowed:
-            self._pass(ruling, data, event)
+        await self._model(response, at, prompt, data)
         for text in said:
             ruling = await self.enforcer.aanswer(text, at, prompt=prompt)
             self._pass(ruling, data, event)
-            _add_help(response, text, ruling.resources)
+            add_help(response, text, ruling.resources)
         older = older_calls_in(response)
         await self._calls(older, at, data, some=False)
         await self._made(response, calls, at, data)
@@ -183,7 +201,7 @@ class RefusalGuardrail(CustomGuardrail):
         self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
         """Yield the chunks of a response, with text that is held back until it is cleared."""
-        at, event = occasion(request_data, user_api_key_dict), GuardrailEventHooks.post_call
+        at, event = self._at(request_data, user_api_key_dict), GuardrailEventHooks.post_call
         prompt = question_in(request_data).prompt or None
 
         async def text(stream: AnswerStream) -> str:
@@ -193,17 +211,12 @@ class RefusalGuardrail(CustomGuardrail):
         async def model(choice: Any, said: str) -> None:
             ended = {**choice.model_dump(), "message": {}}
             form = {"object": "chat.completion", "choices": [ended]}
-            ruling = await self.enforcer.amodel(form, at, prompt=prompt)
-            if not ruling.allowed:
-                self._pass(ruling, request_data, event)
+            await self._model(form, at, prompt, request_data)
             ruling = await self.enforcer.amodel(None, at, text=said, prompt=prompt)
             self._declined(ruling, request_data, choice.delta)
 
-        async def whole(said: str) -> None:
-            if not said:
-                return
-            ruling = await self.enforcer.aanswer(said, at, prompt=prompt)
-            self._pass(ruling, request_data, event)
+        async def whole(chunks: list[Any]) -> None:
+            await self._whole(assembled(chunks), at, prompt, request_data)
 
         judging = Ended(
             lambda: self.enforcer.stream(at, prompt=prompt),
@@ -214,6 +227,26 @@ class RefusalGuardrail(CustomGuardrail):
         )
         async for chunk in held_back(response, judging):
             yield chunk
+
+    async def _whole(
+        self, bodies: list[dict[str, Any]], at: Occasion, prompt: str | None, data: dict[str, Any]
+    ) -> None:
+        """Judge responses of which nothing can be taken out; what they share is judged once."""
+        texts = dict.fromkeys(text for body in bodies for text in said_in(body))
+        calls = [call for body in bodies for call in (*called_in(body), *older_calls_in(body))]
+        for body in bodies:
+            await self._model(body, at, prompt, data)
+        for text in texts:
+            ruling = await self.enforcer.aanswer(text, at, prompt=prompt)
+            self._pass(ruling, data, GuardrailEventHooks.post_call)
+        await self._calls({repr(one): one for one in calls}.values(), at, data, some=False)
+
+    async def _model(
+        self, response: Any, at: Occasion, prompt: str | None, data: dict[str, Any]
+    ) -> None:
+        ruling = await self.enforcer.amodel(response, at, prompt=prompt)
+        if not ruling.allowed:
+            self._pass(ruling, data, GuardrailEventHooks.post_call)
 
     async def _calls(
         self, calls: Iterable[Called], at: Occasion, data: dict[str, Any], *, some: bool
@@ -245,19 +278,23 @@ class RefusalGuardrail(CustomGuardrail):
     ) -> GenericGuardrailAPIInputs:
         """Return the inputs if they may pass."""
         del logging_obj
-        at = occasion(request_data, request_data.get("user_api_key_dict"))
+        at = self._at(request_data, request_data.get("user_api_key_dict"))
         if input_type == "request":
             asked = question_in(
                 {"messages": inputs.get("structured_messages") or inputs.get("texts")}
             )
             await self._request(asked, request_data, at, GuardrailEventHooks.pre_call)
             return inputs
-        for text in inputs.get("texts") or ():
+        text = "\n".join(inputs.get("texts") or ())
+        if text:
             ruling = await self.enforcer.aanswer(text, at)
             self._pass(ruling, request_data, GuardrailEventHooks.post_call)
         calls = called_in({"tool_calls": inputs.get("tool_calls")})
         await self._calls(calls, at, request_data, some=False)
         return inputs
+
+    def _at(self, data: Mapping[str, Any], who: Any) -> Occasion:
+        return occasion(data, who, _NOBODY if self._asked is None else self._asked(data))
 
     def _pass(self, ruling: Ruling, data: dict[str, Any], event: GuardrailEventHooks) -> None:
         self._note(ruling, data, event)
@@ -285,18 +322,3 @@ class RefusalGuardrail(CustomGuardrail):
             event_type=event,
             tracing_detail=traced(ruling),
         )
-
-
-def _told(messages: list[Any], place: int, ruling: Ruling) -> list[Any]:
-    """Return the messages, with what the model is told in place of a tool's result."""
-    said = {**as_json(messages[place]), "content": ruling.message}
-    return [*messages[:place], said, *messages[place + 1 :]]
-
-
-def _add_help(response: Any, text: str, resources: Iterable[str]) -> None:
-    """Put the lines that must be shown below the text."""
-    lines = tuple(resources)
-    for choice in getattr(response, "choices", ()) if lines else ():
-        message = getattr(choice, "message", None)
-        if message is not None and message.content == text:
-            message.content = with_resources(text, lines)

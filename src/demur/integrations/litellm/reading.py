@@ -4,8 +4,7 @@ Chat, text completions, Anthropic's messages and OpenAI's responses have each a 
 own; all are read here as JSON, by their structure.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from litellm.integrations.custom_guardrail import get_session_id_from_request_data
@@ -18,16 +17,19 @@ __all__ = [
     "Returned",
     "as_json",
     "called_in",
+    "listed",
     "occasion",
     "older_calls_in",
     "question_in",
     "said_in",
-    "text_in",
 ]
 
 _FRAMEWORK = "litellm"
 _TOOL_ROLES = ("tool", "function")
 _NOT_ASKING = (*_TOOL_ROLES, "system", "developer")
+_FILES = ("image", "image_url", "input_image", "input_audio", "file", "input_file")
+# Calls among the items of a response, and what they call their arguments.
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _ASKED = ("messages", "input", "prompt")
 
 
@@ -69,15 +71,19 @@ def as_json(value: Any) -> Any:
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 
-def occasion(data: Mapping[str, Any], who: Any) -> Occasion:
-    """Return for whom a request is made: the holder of the proxy's key, where there is one."""
+def occasion(data: Mapping[str, Any], who: Any, said: Occasion) -> Occasion:
+    """Return for whom a request is made: the holder of the proxy's key, where there is one.
+
+    What a host says itself comes first.
+    """
     user = _text(who, "user_id") or _text(who, "api_key") or _text(who, "token")
-    return Occasion(
+    holder = None if user is None else {"id": user, "type": "user"}
+    return said._replace(
         framework=_FRAMEWORK,
-        run=get_session_id_from_request_data(dict(data)),
-        call_id=_text(data, "litellm_call_id"),
-        subject=None if user is None else {"id": user, "type": "user"},
-        tenant=_text(who, "team_id"),
+        run=said.run or get_session_id_from_request_data(dict(data)),
+        call_id=said.call_id or _text(data, "litellm_call_id"),
+        subject=said.subject or holder,
+        tenant=said.tenant or _text(who, "team_id"),
     )
 
 
@@ -98,10 +104,10 @@ def question_in(data: Mapping[str, Any]) -> Question:
 def _question(given: Any, *, messages: bool) -> Question:
     if isinstance(given, str):
         return Question(given, ())
-    listed = [as_json(one) for one in given] if isinstance(given, list | tuple) else []
-    new = list(enumerate(listed))[_answered(listed) :]
+    talk = [as_json(one) for one in given] if isinstance(given, list | tuple) else []
+    new = list(enumerate(talk))[_answered(talk) :]
     prompt = "\n".join(text for _, one in new for text in _asked(one) if text)
-    calls = {call.call_id: call for one in listed for call in called_in(one)}
+    calls = {call.call_id: call for one in talk for call in called_in(one)}
     results = [result for place, one in new for result in _returned(place, one, calls)]
     if not messages:
         results = [one._replace(replaceable=False) for one in results]
@@ -121,7 +127,7 @@ def _answered(messages: list[Any]) -> int:
 
 def _answers(message: Any) -> bool:
     return isinstance(message, Mapping) and (
-        message.get("role") == "assistant" or message.get("type") == "function_call"
+        message.get("role") == "assistant" or message.get("type") in _CALLS
     )
 
 
@@ -139,8 +145,20 @@ def _texts(content: Any) -> Iterator[str]:
     for one in content if isinstance(content, list | tuple) else ():
         if isinstance(one, str):
             yield one
-        elif isinstance(one, Mapping) and isinstance(one.get("text"), str):
-            yield one["text"]
+        elif isinstance(one, Mapping) and one.get("type") != "tool_result":
+            yield from _part(one)
+
+
+def _part(part: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts of a part: its own, or those of a document or of what a search found."""
+    if isinstance(part.get("text"), str):
+        yield part["text"]
+    yield from _texts(part.get("content"))
+    source = part.get("source")
+    if isinstance(source, Mapping):
+        yield from _texts(source.get("content"))
+        if source.get("type") == "text":
+            yield from _texts(source.get("data"))
 
 
 def _returned(place: int, message: Any, calls: Calls) -> Iterator[Returned]:
@@ -148,9 +166,9 @@ def _returned(place: int, message: Any, calls: Calls) -> Iterator[Returned]:
         return
     if message.get("role") in _TOOL_ROLES:
         yield _result(place, message, ("tool_call_id", "content"), calls)._replace(replaceable=True)
-    elif message.get("type") == "function_call_output":
+    elif str(message.get("type")).endswith("_call_output"):
         yield _result(place, message, ("call_id", "output"), calls)
-    for part in _listed(message, "content"):
+    for part in listed(message, "content"):
         if part.get("type") == "tool_result":
             yield _result(place, part, ("tool_use_id", "content"), calls)
 
@@ -159,28 +177,44 @@ def _result(
     place: int, holder: Mapping[str, Any], names: tuple[str, str], calls: Calls
 ) -> Returned:
     call_id, content = _text(holder, names[0]), holder.get(names[1])
-    texts = list(_texts(content))
     call = calls.get(call_id)
     name = _text(holder, "name") or "tool" if call is None else call.name
     given = None if call is None else call.arguments
-    return Returned(place, name, "\n".join(texts) if texts else content, call_id, given)
+    return Returned(place, name, _read(content), call_id, given)
+
+
+def _read(content: Any) -> Any:
+    """Return a result as a model reads it: a text part is its text, and pictures are none."""
+    if not isinstance(content, list | tuple):
+        return content
+    parts = [as_json(one) for one in content]
+    return [
+        part["text"] if isinstance(part, Mapping) and isinstance(part.get("text"), str) else part
+        for part in parts
+        if not (isinstance(part, Mapping) and part.get("type") in _FILES)
+    ]
 
 
 def said_in(response: Any) -> list[str]:
-    """Return the texts of a response: of each choice, or of each block."""
+    """Return the texts of a response: one for each choice, or one of all its blocks."""
     body = as_json(response)
     if not isinstance(body, Mapping):
         return []
-    texts = [_choice(choice) for choice in _listed(body, "choices")]
-    texts += ["".join(_texts(body.get("content")))]
-    texts += ["".join(_texts(one.get("content"))) for one in _listed(body, "output")]
+    texts = [_choice(choice) for choice in listed(body, "choices")]
+    texts.append(_joined(_texts(body.get("content"))))
+    items = [text for one in listed(body, "output") for text in _texts(one.get("content"))]
+    texts.append(_joined(items))
     return [text for text in texts if text]
 
 
 def _choice(choice: Mapping[str, Any]) -> str:
     message = choice.get("message")
     content = message.get("content") if isinstance(message, Mapping) else choice.get("text")
-    return "".join(_texts(content))
+    return _joined(_texts(content))
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(text for text in texts if text)
 
 
 def called_in(response: Any) -> list[Called]:
@@ -188,29 +222,33 @@ def called_in(response: Any) -> list[Called]:
     body = as_json(response)
     if not isinstance(body, Mapping):
         return []
-    holders = [body, *(one.get("message") for one in _listed(body, "choices"))]
+    holders = [body, *(one.get("message") for one in listed(body, "choices"))]
     calls = [
         _function(call)
         for holder in holders
         if isinstance(holder, Mapping)
-        for call in _listed(holder, "tool_calls")
+        for call in listed(holder, "tool_calls")
     ]
-    used = [one for one in _listed(body, "content") if one.get("type") == "tool_use"]
+    used = [one for one in listed(body, "content") if one.get("type") == "tool_use"]
     calls += [
         Called(str(one.get("name")), one.get("input") or {}, _text(one, "id")) for one in used
     ]
-    asked = [one for one in (body, *_listed(body, "output")) if one.get("type") == "function_call"]
-    calls += [
-        Called(str(one.get("name")), one.get("arguments") or "", _text(one, "call_id"))
-        for one in asked
-    ]
-    return calls
+    asked = [one for one in (body, *listed(body, "output")) if one.get("type") in _CALLS]
+    return calls + [_item_call(one) for one in asked]
+
+
+def _item_call(item: Mapping[str, Any]) -> Called:
+    field = _CALLS[item["type"]]
+    given = item.get(field) or ""
+    # A custom tool takes a text, which is no JSON.
+    arguments = given if field == "arguments" else {field: given}
+    return Called(str(item.get("name")), arguments, _text(item, "call_id"))
 
 
 def older_calls_in(response: Any) -> list[Called]:
     """Return the calls of a chat in the form that came before tool calls."""
     body = as_json(response)
-    choices = _listed(body, "choices") if isinstance(body, Mapping) else []
+    choices = listed(body, "choices") if isinstance(body, Mapping) else []
     messages = [choice.get("message") for choice in choices]
     asked = [one.get("function_call") for one in messages if isinstance(one, Mapping)]
     return [_function({"function": one}) for one in asked if isinstance(one, Mapping)]
@@ -222,42 +260,8 @@ def _function(call: Mapping[str, Any]) -> Called:
     return Called(str(said.get("name")), said.get("arguments") or "", _text(call, "id"))
 
 
-def _listed(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    listed = holder.get(name)
-    found = [as_json(one) for one in listed] if isinstance(listed, list | tuple) else []
+def listed(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list that is part of another object, if it is there."""
+    given = holder.get(name)
+    found = [as_json(one) for one in given] if isinstance(given, list | tuple) else []
     return [one for one in found if isinstance(one, Mapping)]
-
-
-def text_in(event: Any) -> str:
-    """Return the text that an event of any stream adds to an answer."""
-    return "".join(_added(one) for one in _events(event))
-
-
-def _events(event: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the event, or those in a piece of a stream of server-sent events."""
-    if isinstance(event, bytes):
-        event = event.decode("utf-8", "replace")
-    if not isinstance(event, str):
-        plain = as_json(event)
-        if isinstance(plain, Mapping):
-            yield plain
-        return
-    for line in event.splitlines():
-        name, _, data = line.partition(":")
-        if name == "data":
-            try:
-                plain = json.loads(data)
-            except ValueError:
-                continue
-            if isinstance(plain, Mapping):
-                yield plain
-
-
-def _added(event: Mapping[str, Any]) -> str:
-    texts = []
-    for choice in _listed(event, "choices"):
-        delta = choice.get("delta")
-        texts.append(delta.get("content") if isinstance(delta, Mapping) else choice.get("text"))
-    delta = event.get("delta")
-    texts.append(delta.get("text") if isinstance(delta, Mapping) else delta)
-    return "".join(text for text in texts if isinstance(text, str))

@@ -1,15 +1,25 @@
 """A refusal in LiteLLM's own forms: its guardrail exception, and its log of guardrails."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from litellm.exceptions import GuardrailRaisedException
 from litellm.types.utils import GuardrailStatus, GuardrailTracingDetail
 
 from demur.emit.problem import to_problem
+from demur.gate.answers import with_resources
 from demur.gate.ruling import Refused, Ruling
+from demur.integrations.litellm.reading import as_json
 
-__all__ = ["GuardrailRefused", "beside", "keep", "status_of", "traced"]
+__all__ = [
+    "GuardrailRefused",
+    "add_help",
+    "beside",
+    "keep",
+    "status_of",
+    "told",
+    "traced",
+]
 
 
 class GuardrailRefused(Refused, GuardrailRaisedException):
@@ -76,3 +86,18 @@ def keep(holder: Any, calls: Sequence[Any], rulings: Sequence[Ruling]) -> None:
     holder.tool_calls = [
         call for call, ruling in zip(calls, rulings, strict=True) if ruling.allowed
     ]
+
+
+def told(messages: list[Any], place: int, ruling: Ruling) -> list[Any]:
+    """Return the messages, with what the model is told in place of a tool's result."""
+    said = {**as_json(messages[place]), "content": ruling.message}
+    return [*messages[:place], said, *messages[place + 1 :]]
+
+
+def add_help(response: Any, text: str, resources: Iterable[str]) -> None:
+    """Put the lines that must be shown below the text."""
+    lines = tuple(resources)
+    for choice in getattr(response, "choices", ()) if lines else ():
+        message = getattr(choice, "message", None)
+        if message is not None and message.content == text:
+            message.content = with_resources(text, lines)

@@ -12,7 +12,7 @@ from litellm.types.utils import ModelResponseStream
 
 from demur.gate.answer_stream import AnswerStream
 from demur.gate.ruling import Ruling
-from demur.integrations.litellm.reading import Called, text_in
+from demur.integrations.litellm.reading import Called
 from demur.integrations.litellm.refused import GuardrailRefused, keep
 
 __all__ = ["Ended", "held_back"]
@@ -23,14 +23,14 @@ class Ended(NamedTuple):
 
     `open` begins a text; `text` judges one that was held back and returns what is left of it;
     `calls` returns the rulings on tool calls of which some may be made; `model` hears how a
-    choice ended and what was said; `whole` judges the text of a stream of another form.
+    choice ended and what was said; `whole` judges a stream of another form.
     """
 
     open: Callable[[], AnswerStream]
     text: Callable[[AnswerStream], Awaitable[str]]
     calls: Callable[[list[Called]], Awaitable[list[Ruling]]]
     model: Callable[[Any, str], Awaitable[None]]
-    whole: Callable[[str], Awaitable[None]]
+    whole: Callable[[list[Any]], Awaitable[None]]
 
 
 class _Choice:
@@ -38,7 +38,8 @@ class _Choice:
 
     def __init__(self, text: AnswerStream) -> None:
         self.text = text
-        self.calls: dict[int, Any] = {}
+        self.calls: list[Any] = []
+        self._open: dict[int, Any] = {}
         self.older: Any = None
         self.cleared = False
         self.ended = False
@@ -64,9 +65,11 @@ class _Choice:
         """Keep pieces of tool calls, joined by their place."""
         for place, piece in enumerate(calls or ()):
             index = place if piece.index is None else piece.index
-            whole = self.calls.get(index)
-            if whole is None:
-                self.calls[index] = piece.model_copy(deep=True)
+            whole = self._open.get(index)
+            # There are providers that have all their calls in the same place.
+            if whole is None or (piece.id and whole.id and piece.id != whole.id):
+                whole = self._open[index] = piece.model_copy(deep=True)
+                self.calls.append(whole)
             elif piece.function is not None and piece.function.arguments:
                 before = whole.function.arguments or ""
                 whole.function.arguments = before + piece.function.arguments
@@ -91,7 +94,7 @@ async def held_back(stream: AsyncIterable[Any], by: Ended) -> AsyncIterator[Any]
     if last is not None:
         async for out in _broken_off(last, choices, by):
             yield out
-    await by.whole(_text(others))
+    await by.whole(others)
     for chunk in others:
         yield chunk
 
@@ -167,19 +170,10 @@ async def _end(part: Any, choice: _Choice, by: Ended) -> None:
         await by.calls([Called(str(choice.older.name), choice.older.arguments or "", None)])
         part.delta.function_call = choice.older
     if choice.calls:
-        calls = list(choice.calls.values())
-        rulings = await by.calls([_called(call) for call in calls])
-        keep(part.delta, calls, rulings)
+        rulings = await by.calls([_called(call) for call in choice.calls])
+        keep(part.delta, choice.calls, rulings)
 
 
 def _called(call: Any) -> Called:
     function = call.function
     return Called(str(function.name), function.arguments or "", call.id)
-
-
-def _text(chunks: list[Any]) -> str:
-    """Return the text of a stream that is no chat; its events may be cut anywhere."""
-    if all(isinstance(one, bytes | str) for one in chunks):
-        pieces = [one.encode() if isinstance(one, str) else one for one in chunks]
-        return text_in(b"".join(pieces))
-    return "".join(text_in(one) for one in chunks)

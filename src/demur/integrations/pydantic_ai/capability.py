@@ -1,15 +1,19 @@
 """The capability: the framework's hooks, each one a question to the enforcer."""
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-from pydantic_ai.exceptions import AgentRunError, ApprovalRequired, FallbackExceptionGroup
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ApprovalRequired,
+    FallbackExceptionGroup,
+    ToolFailed,
+)
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.output import OutputContext
 from pydantic_ai.run import AgentRunResult
@@ -18,48 +22,39 @@ from pydantic_ai.tools import ToolDefinition
 from demur.errors import InputError, InputTypeError
 from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.ruling import Ruling
+from demur.gate.texts import texts_in
+from demur.integrations.pydantic_ai.calls import Calls, GrantFor
 from demur.integrations.pydantic_ai.held_back import Clearing, HeldBackModel
 from demur.integrations.pydantic_ai.messages import (
-    as_text,
-    asked_in,
-    calls_of,
-    definition,
-    grants_of,
+    content_text,
     new_prompts,
     plain,
-    prompt_text,
     returned,
     said,
     tidy,
+    to_call,
     with_help,
 )
 from demur.integrations.pydantic_ai.refused import RunRefused, deny, or_end
-from demur.model.grant import Grant
+from demur.integrations.pydantic_ai.results import Results, Unread
 
-__all__ = ["GrantFor", "RefusalCapability"]
+__all__ = ["RefusalCapability"]
 
 _FRAMEWORK = "pydantic-ai"
-
-# From a ruling that waits for approval, in a call that was approved, to the grant for it.
-GrantFor = Callable[[Ruling, RunContext[Any]], Grant | None]
-
-
-class _Judged(NamedTuple):
-    arguments: Mapping[str, Any]
-    ruling: Ruling
+_NOBODY = Occasion()
 
 
 @dataclass
 class _Run:
     """What one run has been through."""
 
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    calls: Calls
     prompts: set[tuple[datetime, str]] = field(default_factory=set)
     prompt: str | None = None
-    asked: ModelResponse | None = None
-    judged: dict[str, _Judged] = field(default_factory=dict)
-    hard: Ruling | None = None
     cleared: set[str] = field(default_factory=set)
+    added: set[str] = field(default_factory=set)
+    made: set[tuple[str, str]] = field(default_factory=set)
+    results: Results = field(default_factory=Results)
     messages: list[ModelMessage] = field(default_factory=list)
 
 
@@ -67,8 +62,8 @@ class _Run:
 class RefusalCapability(AbstractCapability[Any]):
     """Guards every run of an agent: `Agent(..., capabilities=[RefusalCapability(enforcer)])`.
 
-    `subject` and `tenant` are functions of the run's `deps`: who asks, and for whom. A call
-    that waits for approval ends the run in `DeferredToolRequests`, its envelope in the
+    `occasion` says who asks, by the run and its `deps`; what it leaves open is filled in. A
+    call that waits for approval ends the run in `DeferredToolRequests`, its envelope in the
     `metadata` under `refusal`; where nobody handles those, `approvals=False` tells the model
     instead. An approval alone lifts nothing: it needs a signed grant, as `grant` or `grants`
     in the metadata of the results, or from `grant_for` for hosts that sign one themselves
@@ -77,20 +72,22 @@ class RefusalCapability(AbstractCapability[Any]):
 
     enforcer: Enforcer
     _: KW_ONLY
-    subject: Callable[[Any], Mapping[str, Any] | None] | None = None
-    tenant: Callable[[Any], str | None] | None = None
+    occasion: Callable[[RunContext[Any]], Occasion] | None = None
     approvals: bool = True
     grant_for: GrantFor | None = None
-    _run: _Run = field(default_factory=_Run, init=False, repr=False, compare=False)
+    _run: _Run = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse settings under which nothing would be guarded."""
         if not isinstance(self.enforcer, Enforcer):
             raise InputTypeError.expected("enforcer", "an `Enforcer`", self.enforcer)
+        if self.occasion is not None and not callable(self.occasion):
+            raise InputTypeError.expected("occasion", "a function of the run", self.occasion)
         if self.defer_loading:
             raise InputError(
                 "a guard cannot wait until a model loads it", help="leave out `defer_loading`"
             )
+        self._run = _Run(Calls(self.enforcer, self._at, self.grant_for))
 
     def get_ordering(self) -> CapabilityOrdering:
         """Return the place next to model and tools: what is judged is what they get."""
@@ -123,15 +120,33 @@ class RefusalCapability(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Judge what the user said since the model last answered."""
-        parts = new_prompts(request_context.messages)
-        words = [(part.timestamp, prompt_text(part)) for part in parts]
-        fresh = [text for when, text in words if text and (when, text) not in self._run.prompts]
+        """Judge what the user said since the model last answered, and results nobody has judged."""
+        run, messages = self._run, request_context.messages
+        words = [(part.timestamp, content_text(part.content)) for part in new_prompts(messages)]
+        fresh = [
+            text
+            for when, text in words
+            if text and text not in run.added and (when, text) not in run.prompts
+        ]
         if fresh:
-            self._run.prompts.update(words)
-            self._run.prompt = "\n".join(fresh)
-            or_end(await self.enforcer.aprompt(self._run.prompt, self._at(ctx)))
+            run.prompts.update(words)
+            run.prompt = "\n".join(fresh)
+            or_end(await self.enforcer.aprompt(run.prompt, self._at(ctx)))
+        hard = await run.results.judge(messages, lambda one: self._result(ctx, one))
+        if hard is not None:
+            raise RunRefused(hard)
         return request_context
+
+    async def _result(self, ctx: RunContext[Any], one: Unread) -> Ruling:
+        given = None if one.call is None else one.call.args_as_json_str()
+        call_id = "" if one.call is None else one.call.tool_call_id
+        return await self.enforcer.atool_result(
+            one.name,
+            plain(one.content),
+            self._at(ctx, one.call),
+            arguments=given,
+            grants=self._run.calls.grants.get(call_id, ()),
+        )
 
     async def after_model_request(
         self,
@@ -157,12 +172,27 @@ class RefusalCapability(AbstractCapability[Any]):
             return response
         return replace(response, metadata={**(response.metadata or {}), "refusal": ruling.envelope})
 
+    async def before_output_process(
+        self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any
+    ) -> Any:
+        """Judge the call of a function that makes the output, like any other call."""
+        if output_context.has_function:
+            asked = to_call(output_context, plain(output))
+            # In a stream, it is called for the same output more than once.
+            key = (asked.tool_name, asked.args_as_json_str())
+            if key not in self._run.made:
+                at = self._at(ctx, output_context.tool_call)
+                given = asked.args_as_dict()
+                or_end(await self.enforcer.atool_call(asked.tool_name, given, at))
+                self._run.made.add(key)
+        return output
+
     async def after_output_process(
         self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any
     ) -> Any:
         """Judge what a function made of the model's output."""
         if output_context.has_function and not ctx.partial_output:
-            await self._answer(as_text(output), self._at(ctx))
+            await self._answer(texts_in(plain(output)), self._at(ctx))
         return output
 
     def get_wrapper_model(self, model: Model) -> Model:
@@ -187,6 +217,22 @@ class RefusalCapability(AbstractCapability[Any]):
 
     # Tools: the calls, and what they return.
 
+    async def after_tool_validate(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Judge a call that runs elsewhere: nothing else is asked before it is handed out."""
+        if tool_def.kind == "external":
+            ruling = await self._run.calls.ruled(ctx, call, tool_def, plain(args))
+            if not ruling.allowed:
+                self._run.results.refuse(call, ruling)
+                raise ToolFailed(ruling.message)
+        return args
+
     async def before_tool_execute(
         self,
         ctx: RunContext[Any],
@@ -196,14 +242,31 @@ class RefusalCapability(AbstractCapability[Any]):
         args: dict[str, Any],
     ) -> dict[str, Any]:
         """Judge the call, and before it all calls beside it: none runs if one ends the run."""
-        async with self._run.lock:
-            ruling = await self._judged(ctx, call, tool_def, plain(args))
-        if self._run.hard is not None:
-            raise RunRefused(self._run.hard)
+        ruling = await self._run.calls.ruled(ctx, call, tool_def, plain(args))
         if ruling.may_be_approved and self.approvals and not ctx.tool_call_approved:
             raise ApprovalRequired(metadata={"refusal": ruling.envelope})
-        deny(ruling, call)
+        self._deny(ruling, call)
         return args
+
+    async def on_tool_execute_error(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        error: Exception,
+    ) -> Any:
+        """Tell the model of what an agent was refused that works for it."""
+        del ctx, tool_def, args
+        if isinstance(error, RunRefused):
+            self._deny(error.ruling, call)
+        raise error
+
+    def _deny(self, ruling: Ruling, call: ToolCallPart) -> None:
+        if not ruling.allowed:
+            self._run.results.refuse(call, ruling)
+        deny(ruling, call)
 
     async def after_tool_execute(
         self,
@@ -217,53 +280,18 @@ class RefusalCapability(AbstractCapability[Any]):
         """Judge what the tool returned, before a model reads it."""
         del tool_def
         ruling = await self.enforcer.atool_result(
-            call.tool_name, returned(result), self._at(ctx, call), arguments=plain(args)
+            call.tool_name,
+            returned(result),
+            self._at(ctx, call),
+            arguments=plain(args),
+            grants=self._run.calls.grants.get(call.tool_call_id, ()),
         )
-        deny(ruling, call)
+        self._deny(ruling, call)
+        added = isinstance(result, ToolReturn)
+        self._run.results.allow(call.tool_name, result.return_value if added else result)
+        if added:
+            self._run.added.add(content_text(result.content))
         return result
-
-    async def _judged(
-        self,
-        ctx: RunContext[Any],
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        arguments: Mapping[str, Any],
-    ) -> Ruling:
-        if ctx.tool_call_approved:
-            return await self._judge(ctx, call, tool_def, arguments)
-        response = asked_in(ctx, call)
-        if response is not None and response is not self._run.asked:
-            self._run.asked = response
-            for one, tool, given in calls_of(response, ctx):
-                ruling = await self._judge(ctx, one, tool, given)
-                self._run.judged[one.tool_call_id] = _Judged(given, ruling)
-        # Only once: there are models that use an id again.
-        kept = self._run.judged.pop(call.tool_call_id, None)
-        if kept is not None and kept.arguments == arguments:
-            return kept.ruling
-        # Another capability, or a program that the model wrote, has made this call what it is.
-        return await self._judge(ctx, call, tool_def, arguments)
-
-    async def _judge(
-        self,
-        ctx: RunContext[Any],
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        arguments: Mapping[str, Any],
-    ) -> Ruling:
-        at, name, tool = self._at(ctx, call), call.tool_name, definition(tool_def)
-        grants = grants_of(ctx.tool_call_metadata) if ctx.tool_call_approved else []
-        ruling = await self.enforcer.atool_call(name, arguments, at, tool=tool, grants=grants)
-        if ruling.may_be_approved and ctx.tool_call_approved and self.grant_for is not None:
-            grant = self.grant_for(ruling, ctx)
-            if grant is not None:
-                grants = [*grants, grant]
-                ruling = await self.enforcer.atool_call(
-                    name, arguments, at, tool=tool, grants=grants
-                )
-        if ruling.is_hard:
-            self._run.hard = ruling
-        return ruling
 
     def _at(self, ctx: RunContext[Any] | None, call: ToolCallPart | None = None) -> Occasion:
         if ctx is None:
@@ -271,10 +299,9 @@ class RefusalCapability(AbstractCapability[Any]):
         if ctx.messages:
             # Where a run fails, the framework shows another list.
             self._run.messages = ctx.messages
-        return Occasion(
+        asked = _NOBODY if self.occasion is None else self.occasion(ctx)
+        return asked._replace(
             framework=_FRAMEWORK,
-            run=ctx.run_id,
-            call_id=None if call is None else call.tool_call_id,
-            subject=None if self.subject is None else self.subject(ctx.deps),
-            tenant=None if self.tenant is None else self.tenant(ctx.deps),
+            run=asked.run or ctx.run_id,
+            call_id=asked.call_id if call is None else call.tool_call_id,
         )

@@ -1,6 +1,6 @@
 """The framework's messages and tools as plain values, and its history after a refusal."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic_ai import RunContext
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -16,8 +17,10 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturn,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
+from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import ToolDefinition as TheirDefinition
 from pydantic_core import to_jsonable_python
 
@@ -31,19 +34,24 @@ from demur.model.grant import Grant
 
 __all__ = [
     "Asked",
-    "as_text",
     "asked_in",
     "calls_of",
+    "content_text",
     "definition",
     "grants_of",
     "new_prompts",
     "plain",
-    "prompt_text",
     "returned",
     "said",
     "tidy",
+    "to_call",
+    "unanswered",
     "with_help",
 ]
+
+
+# Here, or elsewhere. What waits for a person's approval is judged once that is given.
+_RUN = ("function", "external")
 
 
 class Asked(NamedTuple):
@@ -56,35 +64,44 @@ class Asked(NamedTuple):
 
 def plain(value: Any) -> Any:
     """Return a value as JSON; what has no such form, as text."""
-    return to_jsonable_python(value, fallback=str)
+    return to_jsonable_python(_readable(value), fallback=str, bytes_mode="base64")
 
 
-def as_text(output: Any) -> str:
-    """Return an output as text: JSON, if it is none."""
-    return output if isinstance(output, str) else msgspec.json.encode(plain(output)).decode()
+def _readable(value: Any) -> Any:
+    """Return a value without the files in it."""
+    if isinstance(value, list | tuple):
+        return [one for one in value if not isinstance(one, BinaryContent)]
+    return None if isinstance(value, BinaryContent) else value
+
+
+def unanswered(messages: Iterable[ModelMessage]) -> list[ModelRequest]:
+    """Return the messages since the model last said something."""
+    new: list[ModelRequest] = []
+    for message in messages:
+        if isinstance(message, ModelRequest):
+            new.append(message)
+        else:
+            new = []
+    return new
 
 
 def new_prompts(messages: Iterable[ModelMessage]) -> list[UserPromptPart]:
     """Return what the user said since the model last did."""
-    parts: list[UserPromptPart] = []
-    for message in messages:
-        if isinstance(message, ModelResponse):
-            parts = []
-        else:
-            parts += [part for part in message.parts if isinstance(part, UserPromptPart)]
-    return parts
+    parts = (part for message in unanswered(messages) for part in message.parts)
+    return [part for part in parts if isinstance(part, UserPromptPart)]
 
 
-def prompt_text(part: UserPromptPart) -> str:
-    """Return the text in a prompt, whatever else is in it."""
-    content = [part.content] if isinstance(part.content, str) else part.content
-    texts = (one.content if isinstance(one, TextContent) else one for one in content)
+def content_text(content: str | Sequence[UserContent] | None) -> str:
+    """Return the text in a prompt, or in what a tool adds to one, whatever else is in it."""
+    listed = [content] if isinstance(content, str) else content or ()
+    texts = (one.content if isinstance(one, TextContent) else one for one in listed)
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def said(response: ModelResponse) -> str:
-    """Return the text of a response."""
-    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+    """Return the text of a response, part by part."""
+    texts = (part.content for part in response.parts if isinstance(part, TextPart))
+    return "\n".join(text for text in texts if text)
 
 
 def with_help(response: ModelResponse, resources: Iterable[str]) -> ModelResponse:
@@ -112,6 +129,20 @@ def returned(result: Any) -> Any:
     return value if result.content is None else [value, plain(result.content)]
 
 
+def to_call(output: OutputContext, given: Any) -> ToolCallPart:
+    """Return the call of the function that makes an output of what the model gave."""
+    asked, tool = output.tool_call, output.tool_def
+    name = output.function_name or (tool.name if tool is not None else "output")
+    named = given if isinstance(given, dict) else _by_name(given, tool)
+    return ToolCallPart(name, named, asked.tool_call_id if asked is not None else "")
+
+
+def _by_name(given: Any, tool: TheirDefinition | None) -> dict[str, Any]:
+    """Return the one value that a function takes under its name, as far as that is known."""
+    names = list((tool.parameters_json_schema if tool is not None else {}).get("properties", ()))
+    return {names[0] if len(names) == 1 else "output": given}
+
+
 def asked_in(ctx: RunContext[Any], call: ToolCallPart) -> ModelResponse | None:
     """Return the response that `call` stands in, if it is the last one."""
     response = _last_response(ctx.messages)
@@ -123,12 +154,12 @@ def asked_in(ctx: RunContext[Any], call: ToolCallPart) -> ModelResponse | None:
 
 
 def calls_of(response: ModelResponse, ctx: RunContext[Any]) -> list[Asked]:
-    """Return the calls of a response for tools that run here."""
+    """Return the calls of a response that are about to be made."""
     tools = (ctx.tool_manager.tools if ctx.tool_manager is not None else None) or {}
     found = []
     for call in response.tool_calls:
         tool = tools.get(call.tool_name)
-        if tool is not None and tool.tool_def.kind == "function":
+        if tool is not None and tool.tool_def.kind in _RUN:
             # Arguments that are not valid come to nothing: the model is asked again.
             with suppress(ValueError):
                 given = tool.args_validator.validate_python(call.args_as_dict())
@@ -169,7 +200,8 @@ def tidy(messages: list[ModelMessage], ruling: Ruling) -> None:
     }
     open_calls = [call for call in response.tool_calls if call.tool_call_id not in answered]
     if open_calls:
-        messages.append(ModelRequest([denial(ruling, call) for call in open_calls]))
+        denials = [denial(ruling, one.tool_name, one.tool_call_id) for one in open_calls]
+        messages.append(ModelRequest(denials))
 
 
 def _forget_prompts(messages: list[ModelMessage]) -> None:

@@ -33,15 +33,15 @@ def deny(ruling: Ruling, call: ToolCallPart) -> None:
     if ruling.is_hard:
         raise RunRefused(ruling)
     if not ruling.allowed:
-        raise ToolFailedError(denial(ruling, call))
+        raise ToolFailedError(denial(ruling, call.tool_name, call.tool_call_id))
 
 
-def denial(ruling: Ruling, call: ToolCallPart) -> ToolReturnPart:
+def denial(ruling: Ruling, name: str, call_id: str) -> ToolReturnPart:
     """Return what answers a refused call: the message for the model, the envelope for programs."""
     return ToolReturnPart(
-        call.tool_name,
+        name,
         ruling.message,
-        call.tool_call_id,
+        call_id,
         outcome="denied",
         metadata={"refusal": ruling.envelope},
     )

@@ -1,0 +1,132 @@
+"""Streams that are no chunks of a chat, put together to the responses that they are.
+
+Events of Anthropic's messages and OpenAI's responses, and chats or text completions that come
+as server-sent events. A text may stand in pieces, in a last event, or in both: all is read.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from demur.integrations.litellm.reading import as_json, listed
+
+__all__ = ["assembled", "events_in"]
+
+# Events that bring the whole of what others bring in pieces, and where.
+_WHOLE = ("response", "message", "item", "part")
+
+
+def events_in(chunks: Iterable[Any]) -> list[Mapping[str, Any]]:
+    """Return the events of a stream, whose bytes may be cut anywhere."""
+    given = list(chunks)
+    if all(isinstance(one, bytes | str) for one in given):
+        pieces = [one.encode() if isinstance(one, str) else one for one in given]
+        return list(_sent(b"".join(pieces).decode("utf-8", "replace")))
+    plain = (as_json(one) for one in given)
+    return [one for one in plain if isinstance(one, Mapping)]
+
+
+def _sent(text: str) -> Iterator[Mapping[str, Any]]:
+    for line in text.splitlines():
+        name, _, data = line.partition(":")
+        if name == "data":
+            try:
+                event = json.loads(data)
+            except ValueError:
+                continue
+            if isinstance(event, Mapping):
+                yield event
+
+
+def assembled(chunks: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the responses that a stream is made of, in the forms of whole ones."""
+    choices: dict[Any, _Choice] = {}
+    blocks: dict[Any, dict[str, Any]] = {}
+    bodies: list[dict[str, Any]] = []
+    texts: list[str] = []
+    ended: dict[str, Any] = {}
+    for event in events_in(chunks):
+        for choice in listed(event, "choices"):
+            choices.setdefault(choice.get("index"), _Choice()).add(choice)
+        bodies += _whole(event)
+        delta, place = event.get("delta"), event.get("index")
+        if isinstance(event.get("content_block"), Mapping):
+            blocks[place] = dict(event["content_block"])
+        if isinstance(delta, Mapping):
+            _grow(blocks.setdefault(place, {}), delta)
+            ended |= {name: value for name, value in delta.items() if name.startswith("stop_")}
+        elif isinstance(delta, str) and "arguments" not in str(event.get("type")):
+            texts.append(delta)
+    if choices:
+        bodies.append(
+            {"object": "chat.completion", "choices": [one.body for one in choices.values()]}
+        )
+    if blocks:
+        content = [_with_input(one) for one in blocks.values()]
+        bodies.append({"type": "message", "role": "assistant", "content": content, **ended})
+    if texts:
+        bodies.append({"output": [{"content": "".join(texts)}]})
+    return bodies
+
+
+def _whole(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what an event brings as a whole."""
+    for name in _WHOLE:
+        held = event.get(name)
+        if isinstance(held, Mapping):
+            yield dict(held) if name in {"response", "message"} else {"output": [_item(held)]}
+    if isinstance(event.get("text"), str):
+        yield {"output": [{"content": event["text"]}]}
+
+
+def _item(held: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"content": [held]} if isinstance(held.get("text"), str) else held
+
+
+def _grow(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Add a piece to a block of Anthropic's."""
+    for name, to in (("text", "text"), ("partial_json", "partial_json")):
+        if isinstance(delta.get(name), str):
+            block[to] = block.get(to, "") + delta[name]
+
+
+def _with_input(block: dict[str, Any]) -> dict[str, Any]:
+    given = block.pop("partial_json", "")
+    return {**block, "input": given} if given else block
+
+
+class _Choice:
+    """One choice of a chat or of text completions."""
+
+    def __init__(self) -> None:
+        self.body: dict[str, Any] = {"index": 0, "message": {"content": ""}}
+        self._calls: dict[Any, dict[str, Any]] = {}
+
+    def add(self, choice: Mapping[str, Any]) -> None:
+        """Add a piece of it."""
+        message, delta = self.body["message"], choice.get("delta")
+        given = delta if isinstance(delta, Mapping) else {"content": choice.get("text")}
+        if isinstance(given.get("content"), str):
+            message["content"] += given["content"]
+        if choice.get("finish_reason") is not None:
+            self.body["finish_reason"] = choice["finish_reason"]
+        for call in listed(given, "tool_calls"):
+            self._add_call(call)
+        older = given.get("function_call")
+        if isinstance(older, Mapping):
+            _add_function(message.setdefault("function_call", {}), older)
+
+    def _add_call(self, call: Mapping[str, Any]) -> None:
+        place = call.get("index")
+        kept = self._calls.get(place)
+        if kept is None or (call.get("id") and call["id"] != kept["id"]):
+            kept = self._calls[place] = {"id": call.get("id"), "function": {}}
+            self.body["message"].setdefault("tool_calls", []).append(kept)
+        if isinstance(call.get("function"), Mapping):
+            _add_function(kept["function"], call["function"])
+
+
+def _add_function(kept: dict[str, Any], piece: Mapping[str, Any]) -> None:
+    if piece.get("name"):
+        kept["name"] = piece["name"]
+    kept["arguments"] = kept.get("arguments", "") + (piece.get("arguments") or "")
