@@ -13,7 +13,7 @@ from demur.integrations.fastmcp import FastMCPGuard
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Tools
 
-__all__ = ["FastMCPStage"]
+__all__ = ["STAGES", "FastMCPStage"]
 
 
 class FastMCPStage:
@@ -26,6 +26,9 @@ class FastMCPStage:
     def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
         """Return what was seen."""
         return asyncio.run(_played(scene, enforcer, tools))
+
+
+STAGES = (FastMCPStage(),)
 
 
 async def _played(scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:

@@ -14,7 +14,7 @@ from demur.integrations.mcp import MCPGuard
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Tools
 
-__all__ = ["MCPStage"]
+__all__ = ["STAGES", "MCPStage"]
 
 
 class MCPStage:
@@ -27,6 +27,9 @@ class MCPStage:
     def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
         """Return what was seen."""
         return asyncio.run(_played(scene, enforcer, tools))
+
+
+STAGES = (MCPStage(),)
 
 
 async def _played(scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:

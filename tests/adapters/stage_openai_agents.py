@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from agents import (
     FunctionTool,
     InputGuardrailTripwireTriggered,
     OutputGuardrailTripwireTriggered,
+    RunResult,
     SQLiteSession,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
@@ -25,7 +27,7 @@ from demur.gate.ruling import Refused
 from demur.integrations.openai_agents import AgentsGuard
 from demur.testing.conformance.scene import Ask, Filtered, Point, Say, Scene, Seen, Tools, Turn
 
-__all__ = ["OpenAIAgentsStage"]
+__all__ = ["STAGES", "OpenAIAgentsStage", "OpenAIAgentsSyncStage"]
 
 _ANY: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
 
@@ -40,6 +42,28 @@ class OpenAIAgentsStage:
     def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
         """Return what was seen."""
         return asyncio.run(_Play(scene, enforcer, tools).seen())
+
+
+class OpenAIAgentsSyncStage:
+    """Plays scenes with `AgentsGuard.run_sync`, which has no streams."""
+
+    name = "openai-agents-sync"
+    points = frozenset(Point) - {Point.STREAM}
+    ends_runs = True
+
+    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+        """Return what was seen."""
+        # The SDK runs in the loop of the thread and leaves it open.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            return _Play(scene, enforcer, tools).seen_without_loop()
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+
+STAGES = (OpenAIAgentsStage(), OpenAIAgentsSyncStage())
 
 
 class _Play:
@@ -59,19 +83,41 @@ class _Play:
     async def seen(self) -> Seen:
         """Return what was seen."""
         session = SQLiteSession("scene")
+        with closing(session):
+            with self._ended():
+                if self._scene.point is Point.STREAM:
+                    await self._streamed(session)
+                else:
+                    run = self._guard.run(
+                        self._agent, self._scene.prompt, **self._settings(session)
+                    )
+                    self._shown(await run)
+            return self._seen(list(await session.get_items()))
+
+    def seen_without_loop(self) -> Seen:
+        """Return what was seen of a run that nobody awaits."""
+        session = SQLiteSession("scene")
+        with closing(session):
+            with self._ended():
+                settings = self._settings(session)
+                self._shown(self._guard.run_sync(self._agent, self._scene.prompt, **settings))
+            return self._seen(list(asyncio.run(session.get_items())))
+
+    def _settings(self, session: SQLiteSession) -> dict[str, Any]:
+        return {"session": session, "run_config": self._guard.run_config(tracing_disabled=True)}
+
+    @contextmanager
+    def _ended(self) -> Iterator[None]:
         try:
-            if self._scene.point is Point.STREAM:
-                await self._streamed(session)
-            else:
-                await self._run(session)
+            yield
         except AgentsException as error:
             self._told(_info_in(error))
             self._text.append(self._info[-1]["words"])
         except Refused as refused:
             self._told({"refusal": refused.envelope})
             self._text.append(refused.ruling.words)
-        items: list[Any] = list(await session.get_items())
-        session.close()
+
+    def _seen(self, items: list[Any]) -> Seen:
         heard = [str(call.input) for call in self._model.calls[1:]]
         kept = "\n".join(map(str, items))
         found = [from_envelope(info["refusal"]) for info in self._info]
@@ -80,13 +126,10 @@ class _Play:
             "".join(self._text),
             "\n".join([*heard, kept]),
             _orphans(items),
+            len(self._model.calls),
         )
 
-    async def _run(self, session: SQLiteSession) -> None:
-        config = self._guard.run_config(tracing_disabled=True)
-        result = await self._guard.run(
-            self._agent, self._scene.prompt, session=session, run_config=config
-        )
+    def _shown(self, result: RunResult) -> None:
         for one in result.output_guardrail_results:
             self._told(one.output.output_info)
         for results in (result.tool_input_guardrail_results, result.tool_output_guardrail_results):
@@ -95,12 +138,8 @@ class _Play:
         self._text.append(str(result.final_output))
 
     async def _streamed(self, session: SQLiteSession) -> None:
-        result = self._guard.run_streamed(
-            self._agent,
-            self._scene.prompt,
-            session=session,
-            run_config=self._guard.run_config(tracing_disabled=True),
-        )
+        settings = self._settings(session)
+        result = self._guard.run_streamed(self._agent, self._scene.prompt, **settings)
         async for event in self._guard.stream_events(result):
             data: Any = getattr(event, "data", None)
             if getattr(data, "type", "") == "response.output_text.delta":

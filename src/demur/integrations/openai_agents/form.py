@@ -1,6 +1,5 @@
 """Between the forms of the OpenAI Agents SDK and those of a ruling: texts in, outputs out."""
 
-import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -8,8 +7,9 @@ from typing import Any, NamedTuple
 from agents import GuardrailFunctionOutput, ToolGuardrailFunctionOutput
 
 from demur.gate.ruling import Ruling
+from demur.gate.texts import texts_in
 
-__all__ = ["info_of", "parsed", "prompt_of", "text_of", "to_output", "to_tool_output"]
+__all__ = ["get", "info_of", "parsed", "prompt_of", "text_of", "to_output", "to_tool_output"]
 
 
 class _Message(NamedTuple):
@@ -21,7 +21,7 @@ def prompt_of(given: str | list[Any]) -> str:
     """Return the words of the user that nobody answered yet: all since the last answer."""
     if isinstance(given, str):
         return given
-    said = [_Message(_get(one, "role"), "\n".join(_parts(_get(one, "content")))) for one in given]
+    said = [_Message(get(one, "role"), "\n".join(_parts(get(one, "content")))) for one in given]
     # An answer that only begins, for the model to go on with, is none.
     while said and said[-1].role != "user":
         said.pop()
@@ -34,27 +34,18 @@ def _parts(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     elif isinstance(content, list):
-        texts = (_get(part, "text") for part in content)
+        texts = (get(part, "text") for part in content)
         yield from (text for text in texts if isinstance(text, str))
 
 
-def _get(item: Any, name: str) -> Any:
+def get(item: Any, name: str) -> Any:
+    """Return a member of an item in either of its forms, or None."""
     return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
 
 
 def text_of(said: Any) -> str:
-    """Return a final output, or what a tool returned, as text."""
-    if isinstance(said, str):
-        return said
-    return json.dumps(said, ensure_ascii=False, default=_as_json)
-
-
-def _as_json(value: Any) -> Any:
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
-    return str(value)
+    """Return a final output as text; of one that has a type, the texts in it."""
+    return said if isinstance(said, str) else texts_in(said)
 
 
 def parsed(arguments: str) -> Any:

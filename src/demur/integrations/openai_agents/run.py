@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from demur.gate.ruling import Ruling
+    from demur.model.grant import Grant
 
 __all__ = ["Run"]
 
@@ -14,12 +15,15 @@ class Run:
     """The prompt and what was ruled on it, answers by text, calls that wait, and what is held.
 
     `allowed` is None until the input is ruled on; what is to be kept is held until then.
+    `grants` are those that speak for a call, in the run that a call is for itself.
     """
 
     def __init__(self) -> None:
         self.prompt: str | None = None
         self.allowed: bool | None = None
         self.said: tuple[str, Ruling] | None = None
+        self.wrote = False
+        self.grants: tuple[Grant, ...] = ()
         self.waiting: dict[str, Ruling] = {}
         self._answers: dict[str, Ruling] = {}
         self._held: list[Callable[[], Awaitable[None]]] = []
@@ -28,7 +32,14 @@ class Run:
 
     def hold(self, write: Callable[[], Awaitable[None]]) -> None:
         """Keep what is to be written until the input is ruled on."""
+        self.wrote = True
         self._held.append(write)
+
+    async def go_on(self) -> None:
+        """Write what was held: the run is past its input, though nobody ruled on one here."""
+        if self.allowed is None:
+            self.allowed = True
+            await self.release()
 
     async def release(self) -> None:
         """Write what was held, unless the input was refused: then drop it."""

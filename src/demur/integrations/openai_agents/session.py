@@ -20,12 +20,20 @@ __all__ = ["CleanSession"]
 class CleanSession:
     """A view of a session; `run_of` says which run it is that uses it.
 
-    Its methods take the run as `wrapper`: the SDK looks for that and hands it over.
+    Its methods take the run as `wrapper`: the SDK looks for that and hands it over. A run that
+    is `resumed` begins with no input, so there is nothing to be held.
     """
 
-    def __init__(self, session: Session, run_of: Callable[[RunContextWrapper[Any]], Run]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        run_of: Callable[[RunContextWrapper[Any]], Run],
+        *,
+        resumed: bool = False,
+    ) -> None:
         self._session = session
         self._run_of = run_of
+        self._resumed = resumed
 
     @property
     def session_id(self) -> str:
@@ -55,13 +63,13 @@ class CleanSession:
         """Keep items, unless they are of a run whose input was refused."""
         run = await self._released(wrapper)
         write = partial(self._call, "add_items", wrapper, items)
-        if run is None or run.allowed:
+        if run is None:
             await write()
-        elif run.allowed is None:
+        elif run.allowed is None and not run.wrote and not self._resumed:
+            # What a run writes first is its input, whatever stands in that.
             run.hold(write)
-            if not _is_input(items):
-                # A run that goes on after an interruption has no input to be ruled on.
-                await run.release()
+        elif run.allowed is not False:
+            await write()
 
     async def pop_item(self, *, wrapper: Any = None) -> Any:
         """Return the last item, and drop it."""
@@ -91,8 +99,3 @@ class CleanSession:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._session, name)
-
-
-def _is_input(items: list[Any]) -> bool:
-    """Return whether these are the words that a run begins with: its results end otherwise."""
-    return bool(items) and items[-1].get("role") == "user"

@@ -1,15 +1,22 @@
 """Events of a streamed run of the OpenAI Agents SDK, without text that nobody looked at."""
 
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
+
+from agents import RawResponsesStreamEvent
+from openai.types.responses import ResponseTextDeltaEvent
 
 from demur.gate.answer_stream import AnswerStream
 from demur.gate.ruling import Ruling
+from demur.integrations.openai_agents.form import get
 
-__all__ = ["Refusal", "RuleOnce", "released"]
+__all__ = ["Guarding", "Refusal", "RuleOnce", "released"]
 
-_DELTA = "response.output_text.delta"
+_DELTA: Final = "response.output_text.delta"
+_DONE = "response.output_text.done"
+_PART = "output_text"
 
 
 class RuleOnce(Protocol):
@@ -19,6 +26,14 @@ class RuleOnce(Protocol):
         self, text: str, rule: Callable[[], Awaitable[Ruling]], *, cut: bool = False
     ) -> Ruling:
         """Return the ruling on the text, that of another who asked before if there is one."""
+
+
+class Guarding(NamedTuple):
+    """What looks at texts: at those in pieces, at those that come whole, and at none twice."""
+
+    stream: Callable[[], AnswerStream]
+    whole: Callable[[str], Awaitable[Ruling]]
+    once: RuleOnce
 
 
 class Refusal(NamedTuple):
@@ -58,26 +73,22 @@ class _Answer:
         return dataclasses.replace(self._form, data=data)
 
 
-async def released(
-    events: AsyncIterator[Any],
-    guarding: Callable[[], AnswerStream],
-    rule_once: RuleOnce,
-) -> AsyncIterator[Any]:
+async def released(events: AsyncIterator[Any], guarding: Guarding) -> AsyncIterator[Any]:
     """Yield what of `events` may be shown; a `Refusal`, if there is one, is the last.
 
-    Every text has a stream of its own from `guarding`, and `rule_once` sees to it that what
-    others have ruled on is not put on record twice.
+    A text is ruled on before the first event leaves that holds the whole of it, whether or
+    not it came in pieces before.
     """
     answer: _Answer | None = None
     async for event in events:
         piece = _piece(event)
         if piece is not None:
-            answer = answer or _Answer(guarding(), event)
+            answer = answer or _Answer(guarding.stream(), event)
             shown = answer.add(piece)
             if shown is not None:
                 yield shown
         if answer is not None and (answer.stream.stopped or _may_repeat(event)):
-            ruling, rest = await answer.end(rule_once)
+            ruling, rest = await answer.end(guarding.once)
             answer = None
             if rest is not None:
                 yield rest
@@ -85,7 +96,21 @@ async def released(
                 yield Refusal(ruling)
                 return
         if piece is None:
+            refused = await _refused(event, guarding)
+            if refused is not None:
+                yield _said(refused.words)
+                yield Refusal(refused)
+                return
             yield event
+
+
+async def _refused(event: Any, guarding: Guarding) -> Ruling | None:
+    """Return the ruling that keeps an event back, or None."""
+    for text in _texts(event):
+        ruling = await guarding.once(text, partial(guarding.whole, text))
+        if not ruling.allowed:
+            return ruling
+    return None
 
 
 def _piece(event: Any) -> str | None:
@@ -98,3 +123,40 @@ def _may_repeat(event: Any) -> bool:
     """Return whether an event may hold text that was streamed before it."""
     kind: str = getattr(getattr(event, "data", None), "type", event.type)
     return not kind.endswith(".delta")
+
+
+def _texts(event: Any) -> Iterator[str]:
+    """Yield the texts of a model that an event holds whole, one for each part or message."""
+    data = get(event, "data")
+    if get(data, "type") == _DONE and data.text:
+        yield data.text
+    messages = [
+        {"content": [get(data, "part")]},
+        get(data, "item"),
+        *(get(get(data, "response"), "output") or ()),
+        get(get(event, "item"), "raw_item"),
+    ]
+    for message in messages:
+        parts = get(message, "content")
+        texts = [
+            get(part, "text")
+            for part in (parts if isinstance(parts, list) else ())
+            if get(part, "type") == _PART
+        ]
+        whole = "\n".join(text for text in texts if isinstance(text, str))
+        if whole:
+            yield whole
+
+
+def _said(text: str) -> Any:
+    """Return the event in which words for a person leave, where none came to take the form of."""
+    data = ResponseTextDeltaEvent(
+        content_index=0,
+        delta=text,
+        item_id="demur",
+        logprobs=[],
+        output_index=0,
+        sequence_number=0,
+        type=_DELTA,
+    )
+    return RawResponsesStreamEvent(data=data)

@@ -1,0 +1,219 @@
+"""What the OpenAI Agents SDK asks a guard while it runs an agent, and what it is told."""
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from agents import (
+    Agent,
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    OutputGuardrail,
+    RunContextWrapper,
+    RunErrorHandlerInput,
+    RunErrorHandlerResult,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+)
+from agents.tracing import get_current_trace
+
+from demur.gate.enforcer import Enforcer, Occasion
+from demur.gate.ruling import Refused, Ruling
+from demur.integrations.openai_agents.form import (
+    info_of,
+    parsed,
+    prompt_of,
+    text_of,
+    to_output,
+    to_tool_output,
+)
+from demur.integrations.openai_agents.run import Run
+from demur.model.grant import Grant
+
+__all__ = ["Approved", "Hooks", "Whose"]
+
+_FRAMEWORK = "openai-agents"
+_NAME = "demur"
+_NO_TRACE = "no-op"
+_MOST_KEPT = 1_000
+
+# Who gives grants for a call that a person approved in the SDK.
+Approved = Callable[[Ruling], Iterable[Grant]]
+# For whom a run is.
+Whose = Callable[[RunContextWrapper[Any]], Occasion]
+
+
+class _Asked(NamedTuple):
+    """A call that was ruled on before it was due."""
+
+    name: str
+    arguments: Any
+    ruling: Ruling
+
+
+class Hooks:
+    """Rules where the SDK asks, and knows its runs. Safe to share between tasks."""
+
+    def __init__(
+        self, enforcer: Enforcer, whose: Whose | None, approved: Approved | None, *, says: bool
+    ) -> None:
+        self._enforcer = enforcer
+        self._whose = whose
+        self._approved = approved
+        self._says = says
+        self._runs: WeakKeyDictionary[RunContextWrapper[Any], Run] = WeakKeyDictionary()
+        self._traces: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        self._numbers = count(1)
+        self._calls: OrderedDict[tuple[str | None, str], _Asked] = OrderedDict()
+        self.input: InputGuardrail[Any] = InputGuardrail(
+            self._on_input, name=_NAME, run_in_parallel=False
+        )
+        self.output: OutputGuardrail[Any] = OutputGuardrail(self._on_output, name=_NAME)
+        self.tool_input: ToolInputGuardrail[Any] = ToolInputGuardrail(
+            self._on_tool_call, name=_NAME
+        )
+        self.tool_output: ToolOutputGuardrail[Any] = ToolOutputGuardrail(
+            self._on_tool_result, name=_NAME
+        )
+
+    async def _on_input(
+        self, ctx: RunContextWrapper[Any], agent: Agent[Any], given: str | list[Any]
+    ) -> GuardrailFunctionOutput:
+        del agent
+        run = self.run(ctx)
+        run.prompt = prompt_of(given)
+        ruling = await self._enforcer.aprompt(run.prompt, self.at(ctx))
+        run.allowed = ruling.allowed
+        await run.release()
+        return to_output(ruling)
+
+    async def _on_output(
+        self, ctx: RunContextWrapper[Any], agent: Agent[Any], said: Any
+    ) -> GuardrailFunctionOutput:
+        del agent
+        run, at, text = self.run(ctx), self.at(ctx), text_of(said)
+        await run.go_on()
+        if run.said is not None and run.said[0] == text:
+            # Our own words for a model's refusal, which is on record already.
+            return GuardrailFunctionOutput(info_of(run.said[1]), tripwire_triggered=False)
+        ruling = await run.rule_once(
+            text, lambda: self._enforcer.aanswer(text, at, prompt=run.prompt)
+        )
+        if not ruling.allowed:
+            return to_output(ruling)
+        model = await self._enforcer.amodel(None, at, text=text, prompt=run.prompt)
+        # A model that declines in its own words may be heard: nothing has to be stopped.
+        told = ruling if model.allowed else model
+        return GuardrailFunctionOutput(info_of(told), tripwire_triggered=False)
+
+    async def _on_tool_call(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        ctx = data.context
+        name, arguments = ctx.qualified_tool_name, ctx.tool_arguments
+        at = self.at(ctx)._replace(call_id=ctx.tool_call_id)
+        ruling = self.ruled(at, name, arguments)
+        if ruling is None:
+            ruling = await self._enforcer.atool_call(name, arguments, at)
+        waits = ruling.may_be_approved and self._approved is not None
+        if waits and ctx.is_tool_approved(ctx.tool_name, ctx.tool_call_id):
+            assert self._approved is not None
+            grants = self.run(ctx).grants = tuple(self._approved(ruling))
+            ruling = await self._enforcer.atool_call(name, arguments, at, grants=grants)
+        return to_tool_output(ruling)
+
+    async def _on_tool_result(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+        ctx = data.context
+        ruling = await self._enforcer.atool_result(
+            ctx.qualified_tool_name,
+            data.output,
+            self.at(ctx)._replace(call_id=ctx.tool_call_id),
+            arguments=ctx.tool_arguments,
+            grants=self.run(ctx).grants,
+        )
+        return to_tool_output(ruling)
+
+    async def handed_over(
+        self, ctx: RunContextWrapper[Any], name: str, arguments: str
+    ) -> str | None:
+        """Return what a model is told instead of handing over, or None if it may.
+
+        Raises:
+            ToolInputGuardrailTripwireTriggered: It may not, for good.
+        """
+        ruling = await self._enforcer.atool_call(name, arguments or "{}", self.at(ctx))
+        if not ruling.allowed and ruling.is_hard:
+            raise ToolInputGuardrailTripwireTriggered(self.tool_input, to_tool_output(ruling))
+        return None if ruling.allowed else ruling.message
+
+    async def needs_approval(
+        self,
+        name: str,
+        before: Any,
+        ctx: RunContextWrapper[Any],
+        arguments: dict[str, Any],
+        call_id: str,
+    ) -> bool:
+        """Return whether a call has to wait for a person: by its own setting, or by ours."""
+        at, run = self.at(ctx)._replace(call_id=call_id), self.run(ctx)
+        await run.go_on()
+        ruling = await self._enforcer.atool_call(name, arguments, at)
+        self._calls[at.run, call_id] = _Asked(name, arguments, ruling)
+        while len(self._calls) > _MOST_KEPT:
+            self._calls.popitem(last=False)
+        if ruling.may_be_approved:
+            run.waiting[call_id] = ruling
+            return True
+        asked = before(ctx, arguments, call_id) if callable(before) else before
+        return bool(await asked if inspect.isawaitable(asked) else asked)
+
+    def ruled(self, at: Occasion, name: str, arguments: str) -> Ruling | None:
+        """Return the ruling that was made when the SDK asked for an approval, or None."""
+        asked = self._calls.pop((at.run, str(at.call_id)), None)
+        if asked is None or asked.name != name or asked.arguments != parsed(arguments):
+            return None
+        return asked.ruling
+
+    async def on_model_refusal(
+        self, given: RunErrorHandlerInput[Any]
+    ) -> RunErrorHandlerResult | None:
+        """Return the words for a model's own refusal, or None to leave it to the SDK.
+
+        Raises:
+            Refused: Words are not asked for, or are no value of the agent's type.
+        """
+        run, agent = self.run(given.context), given.run_data.last_agent
+        ruling = await self._enforcer.amodel(given.error, self.at(given.context), prompt=run.prompt)
+        if ruling.allowed:
+            return None
+        if not self._says or agent.output_type not in {None, str}:
+            raise Refused(ruling) from given.error
+        run.said = (ruling.words, ruling)
+        return RunErrorHandlerResult(final_output=ruling.words)
+
+    # Which run it is.
+
+    def run(self, ctx: RunContextWrapper[Any]) -> Run:
+        """Return what is known of a run."""
+        return self._runs.setdefault(ctx, Run())
+
+    def at(self, ctx: RunContextWrapper[Any], trace: Any = None) -> Occasion:
+        """Return in which run something happens, and for whom."""
+        at = Occasion() if self._whose is None else self._whose(ctx)
+        run = at.run or self._trace_id(trace or get_current_trace())
+        return at._replace(framework=at.framework or _FRAMEWORK, run=run)
+
+    def _trace_id(self, trace: Any) -> str | None:
+        if trace is None:
+            return None
+        if trace.trace_id != _NO_TRACE:
+            return str(trace.trace_id)
+        # Where tracing is off, all traces are named alike, but each run still has its own.
+        if trace not in self._traces:
+            self._traces[trace] = f"run-{next(self._numbers)}"
+        return self._traces[trace]
