@@ -24,6 +24,10 @@ from demur.policy.evaluation import floor
 __all__ = ["Refused", "Ruling", "counts", "refusal_of", "rule"]
 
 
+# Members of evidence that repeat the text itself; the record keeps them.
+_QUOTES = frozenset({"excerpt"})
+
+
 class Ruling(NamedTuple):
     """Go ahead, or not and why.
 
@@ -189,7 +193,7 @@ def refusal_of(
     return Refusal.of(
         code,
         found.detail,
-        evidence={**_needs(record), **found.evidence},
+        evidence={**_needs(record), **_told(found)},
         surface=found.surface,
         decision_id=decision_id,
         registry=registry,
@@ -203,6 +207,11 @@ def _strictness(code: str, findings: Iterable[Finding], registry: Registry) -> t
     kind = entry.refusal_class
     verdict = max(floor(entry, action).precedence for action in asked)
     return verdict, 0 if kind is None else kind.strictness
+
+
+def _told(found: Finding) -> dict[str, Any]:
+    """Return the evidence without what it quotes: a refusal may reach who must not read that."""
+    return {name: value for name, value in found.evidence.items() if name not in _QUOTES}
 
 
 def _needs(record: DecisionRecord | None) -> dict[str, Any]:
