@@ -25,9 +25,18 @@ from claude_agent_sdk import (
 from demur.gate.enforcer import Enforcer
 from demur.integrations.claude_agent import claude_hooks
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Tools
+from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Stage, Tools
 
-__all__ = ["SERVER", "ClaudeAgentStage", "played", "refusal_in", "seen_of", "session", "turns_of"]
+__all__ = [
+    "SERVER",
+    "STAGES",
+    "ClaudeAgentStage",
+    "played",
+    "refusal_in",
+    "seen_of",
+    "session",
+    "turns_of",
+]
 
 SERVER = "scene"
 _LINE = re.compile(r"REFUSED: [^\n]*")
@@ -112,4 +121,13 @@ def seen_of(messages: Iterable[Message], api: ClaudeApi) -> Seen:
                 heard.append(str(block.content))
     heard.append(api.said_after(1))
     text = "\n".join(shown)
-    return Seen(refusal_in("\n".join([text, *heard])), text, "\n".join(heard), len(open_calls))
+    return Seen(
+        refusal_in("\n".join([text, *heard])),
+        text,
+        "\n".join(heard),
+        len(open_calls),
+        asked=len(api.heard),
+    )
+
+
+STAGES: tuple[Stage, ...] = (ClaudeAgentStage(),)

@@ -23,9 +23,9 @@ from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.judging import judge
 from demur.integrations.claude_code.settings import with_hooks
 from demur.integrations.claude_code.warm import serve_warm
-from demur.testing.conformance.scene import Point, Scene, Seen, Tools
+from demur.testing.conformance.scene import Point, Scene, Seen, Stage, Tools
 
-__all__ = ["ClaudeCodeStage"]
+__all__ = ["STAGES", "ClaudeCodeStage"]
 
 _COMMAND = (sys.executable, "-P", "-m", "demur", "hook", "claude-code")
 
@@ -81,3 +81,6 @@ def _warm(state: Path, enforcer: Enforcer) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         thread.join()
+
+
+STAGES: tuple[Stage, ...] = (ClaudeCodeStage(),)

@@ -18,7 +18,7 @@ from demur.integrations.claude_code.asking import (
     CAN_WARM,
     alone,
     ask_warm,
-    is_private,
+    can_listen,
     socket_path,
     start_warm,
 )
@@ -26,6 +26,8 @@ from demur.integrations.claude_code.emergency import BLOCKED, Ending, denial, re
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from demur.integrations.claude_code.hook import Hook
 
 __all__ = ["configure", "run"]
 
@@ -95,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         ending = _judged(args, outcome)
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is no permission
         detail = f"the hook failed: {type(error).__name__}"
-        ending = denial(outcome.event, refusal_line("INTERNAL_ERROR", detail))
+        ending = outcome.denied(refusal_line("INTERNAL_ERROR", detail))
     status = outcome.settle(ending)
     watch.cancel()
     return status
@@ -105,12 +107,17 @@ class _Outcome:
     """The one ending of this process, whoever comes to it first."""
 
     def __init__(self) -> None:
-        self.event: str | None = None
+        self._hook: Hook | None = None
         self._once = threading.Lock()
 
-    def hear(self, event: str) -> None:
+    def hear(self, hook: "Hook") -> None:
         """Take note of which event it is."""
-        self.event = event
+        self._hook = hook
+
+    def denied(self, line: str) -> Ending:
+        """Return the no to what is known of the event."""
+        hook = self._hook
+        return denial(None, line) if hook is None else denial(hook.event, line, hook.members)
 
     def settle(self, ending: Ending) -> int:
         """Print how the hook ends, and return its status."""
@@ -123,7 +130,7 @@ class _Outcome:
         """Refuse, and end the process: there is no telling what it hangs on."""
         if self._once.acquire(blocking=False):
             line = refusal_line("GUARDRAIL_UNAVAILABLE", "it took too long to judge")
-            os._exit(_printed(denial(self.event, line)))
+            os._exit(_printed(self.denied(line)))
 
 
 def _printed(ending: Ending) -> int:
@@ -187,7 +194,7 @@ def _warm_ending(args: argparse.Namespace, where: _Where, raw: bytes) -> Ending 
     ending = ask_warm(path, raw, where.project, timeout_s=args.budget / 2)
     if ending is None:
         where.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if is_private(where.state):
+        if can_listen(path):
             start_warm(words, where.state)
     return ending
 

@@ -3,6 +3,7 @@
 Each matcher has `on_failure="block"`: without it, a callback that fails lets the call run.
 """
 
+import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from demur.integrations.claude_code.answering import Manner
 from demur.integrations.claude_code.emergency import denial, refusal_line
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.judging import ajudge
+from demur.integrations.claude_code.questions import about_call, aput
 from demur.integrations.extras import missing_extra
 
 try:
@@ -36,11 +38,13 @@ except ImportError as error:
 __all__ = ["can_use_tool", "claude_hooks", "merge_hooks"]
 
 _FRAMEWORK = "claude-agent-sdk"
-# The SDK's type does not name the last two events, but its CLI asks callbacks at them as well.
+# The SDK's type does not name the last three events, but its CLI asks callbacks at them as well.
 _EVENTS = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit"),
-    *("PreCompact", "Stop", "SubagentStop", "SessionStart", "PostCompact"),
+    *("PreCompact", "Stop", "SubagentStop", "SessionStart", "PostCompact", "PostToolBatch"),
 )
+# What is not judged by then is refused, before the CLI gives the hook up.
+_OWN_SHARE = 0.8
 _MATCHERS = {"SessionStart": "compact"}
 
 
@@ -68,12 +72,12 @@ def claude_hooks(
         members = cast("Mapping[str, Any]", event)
         hook = Hook(str(members.get("hook_event_name")), members)
         try:
-            output = await ajudge(
-                hook, enforcer, manner, pins=pins, own=own_servers, framework=_FRAMEWORK
-            )
+            async with asyncio.timeout(timeout_s * _OWN_SHARE):
+                output = await ajudge(
+                    hook, enforcer, manner, pins=pins, own=own_servers, framework=_FRAMEWORK
+                )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is no permission
-            line = refusal_line("INTERNAL_ERROR", f"the hook failed: {type(error).__name__}")
-            output = json.loads(denial(hook.event, line).stdout)
+            output = json.loads(denial(hook.event, _line_of(error), members).stdout)
         return _to_output(output)
 
     return {cast("HookEvent", event): [_matcher(event, judged, timeout_s)] for event in _EVENTS}
@@ -108,7 +112,9 @@ def can_use_tool(
         hook = Hook("PreToolUse", {"tool_name": name})
         # Without a run: the hook has put this call into its history already.
         at = Occasion(framework=_FRAMEWORK, call_id=context.tool_use_id)
-        ruling = await enforcer.atool_call(hook.tool(own_servers), given, at, source=hook.source)
+        tool, source = hook.tool(own_servers), hook.source(own_servers)
+        ruling = await aput(about_call(tool, given, at, source), enforcer)
+        assert ruling is not None
         if person is not None and (ruling.allowed or ruling.may_be_approved):
             return await person(name, given, context)
         if ruling.allowed:
@@ -117,6 +123,13 @@ def can_use_tool(
         return PermissionResultDeny(message=ruling.message, interrupt=ends)
 
     return judged
+
+
+def _line_of(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return refusal_line("GUARDRAIL_UNAVAILABLE", "it took too long to judge")
+    # Its words may quote what must not be told.
+    return refusal_line("INTERNAL_ERROR", f"the hook failed: {type(error).__name__}")
 
 
 def _to_output(output: Mapping[str, Any]) -> HookJSONOutput:

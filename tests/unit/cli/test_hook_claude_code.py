@@ -18,7 +18,7 @@ from commandline import Ran, demur
 from demur.cli import hook_claude_code
 from demur.codes.line import parse_refusal
 from demur.integrations.claude_code.asking import alone, socket_path
-from demur.integrations.claude_code.hook import Hook
+from demur.integrations.claude_code.hook import Hook, read_hook
 from demur.integrations.claude_code.warm import serve_warm
 
 HOOK = (sys.executable, "-P", "-m", "demur", "hook", "claude-code")
@@ -183,6 +183,72 @@ def test_a_judgement_that_takes_too_long_is_a_no(state: Path, tmp_path: Path) ->
     ran = process(call(), "--state", state, "--config", tmp_path / "demur.toml", "--budget", 3)
 
     assert (ran.status, code_of(ran)) == (0, "GUARDRAIL_UNAVAILABLE")
+
+
+def returned(**more: Any) -> bytes:
+    members = {"tool_response": {"stdout": "orders"}, **more}
+    return call(**{**members, "hook_event_name": "PostToolUse"})
+
+
+def test_what_came_back_is_withheld_if_judging_takes_too_long(state: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "demur.toml")
+    words = ("--state", state, "--config", tmp_path / "demur.toml", "--budget", 3)
+    ran = process(returned(), *words)
+    special = json.loads(ran.out)["hookSpecificOutput"]
+
+    assert code_of(ran) == "GUARDRAIL_UNAVAILABLE"
+    assert "GUARDRAIL_UNAVAILABLE" in special["updatedToolOutput"]["stdout"]
+    assert "orders" not in ran.out
+
+
+def test_what_came_back_is_withheld_if_judging_fails(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def heard(_raw: bytes, _terms: object, _project: str, hear: Any) -> object:
+        hear(read_hook(returned()))
+        raise MemoryError
+
+    monkeypatch.setattr("demur.integrations.claude_code.ending.ending_alone", heard)
+    ran = demur("hook", "claude-code", "--state", state, stdin=returned())
+
+    assert code_of(ran) == "INTERNAL_ERROR"
+    assert "orders" not in ran.out
+
+
+@pytest.mark.parametrize("words", [[], ["--config"]], ids=["none", "own"])
+@pytest.mark.parametrize(
+    "command",
+    ["echo '{}' > .claude/settings.json", "demur hook install claude-code --remove --yes"],
+)
+def test_what_binds_the_agent_is_not_changed_unseen(
+    state: Path, tmp_path: Path, words: list[str], command: str
+) -> None:
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    (tmp_path / "demur.toml").write_text('policy = "policy.yaml"\n')
+    options = [*words, *([tmp_path / "demur.toml"] if words else [])]
+    write: dict[str, Any] = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": str(tmp_path / "policy.yaml")},
+    }
+    hook = ("hook", "claude-code", "--state", state, *options)
+
+    assert code_of(demur(*hook, stdin=call(command))) == "APPROVAL_REQUIRED"
+    expected = "APPROVAL_REQUIRED" if words else None
+    assert code_of(demur(*hook, stdin=call(**write))) == expected
+    touched = call(f"touch {state}/warm-1.sock")
+    assert code_of(demur(*hook, stdin=touched)) == "APPROVAL_REQUIRED"
+
+
+def test_where_no_socket_can_be_no_process_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("demur.cli.hook_claude_code.start_warm", lambda *_: started.append(_))
+    long = tmp_path / ("s" * 100)
+
+    assert demur("hook", "claude-code", "--state", long, "--warm", stdin=call()).out == ""
+    assert started == []
+    assert demur("hook", "claude-code", "--state", tmp_path / "s", "--warm", stdin=call()).out == ""
 
 
 def test_settings_in_the_project_are_not_looked_for(state: Path, tmp_path: Path) -> None:

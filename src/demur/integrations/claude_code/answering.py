@@ -34,7 +34,10 @@ def answer(hook: Hook, ruling: Ruling, manner: Manner = Manner()) -> dict[str, A
     # INVARIANT: a hook lets something pass only if the ruling allows it, or a person is asked.
     if ruling.refusal is None:
         return _allowed(hook, ruling)
-    halt = manner.halt and ruling.is_hard and not ruling.failed
+    # What is still there before the model is asked again cannot be replaced any more: only the
+    # end keeps the model from it.
+    last = hook.event == "PostToolBatch"
+    halt = manner.halt and (last or (ruling.is_hard and not ruling.failed))
     if hook.event not in _BLOCKS:
         return _told(hook, ruling, halt=halt)
     output = to_claude_code(ruling.refusal, event=hook.event, ask=manner.ask, halt=halt)
@@ -63,7 +66,7 @@ def _reason(hook: Hook, ruling: Ruling, output: Mapping[str, Any]) -> dict[str, 
 
 def _told(hook: Hook, ruling: Ruling, *, halt: bool) -> dict[str, Any]:
     """Return the form of events that can refuse nothing: those concerned are told."""
-    if hook.event == "PostToolUseFailure":
+    if hook.event in {"PostToolUseFailure", "PostToolBatch"}:
         special = {"hookEventName": hook.event, "additionalContext": ruling.message}
         return {"hookSpecificOutput": special, **_stop(ruling, halt=halt)}
     return {"systemMessage": _for_a_person(ruling), **_stop(ruling, halt=halt)}

@@ -1,12 +1,14 @@
 """Ask the process that is kept warm, if there is one: it has loaded what takes long to load.
 
-Needs the standard library alone. Who answers must be the same user: the socket lies in a
-folder that nobody else can enter. Whatever is odd about an answer, it counts as none.
+Needs the standard library alone. Who answers must be the same user: the socket is that user's
+and lies in a folder that nobody else can enter. Whatever is odd about an answer, it counts as
+none.
 """
 
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,13 +23,15 @@ from demur.version import __version__
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["CAN_WARM", "alone", "ask_warm", "is_private", "socket_path", "start_warm"]
+__all__ = ["CAN_WARM", "alone", "ask_warm", "can_listen", "is_private", "socket_path", "start_warm"]
 
 # Elsewhere each hook judges by itself.
 CAN_WARM = sys.platform != "win32"
 
 _LARGEST_ANSWER = 64_000_000
 _OTHERS = 0o077
+# The shortest limit of the systems that have such sockets, less the zero at its end.
+_LONGEST_PATH = 103
 
 
 def socket_path(state: Path, words: Sequence[str]) -> Path:
@@ -36,13 +40,24 @@ def socket_path(state: Path, words: Sequence[str]) -> Path:
     return state / f"warm-{sha256(told.encode()).hexdigest()[:12]}.sock"
 
 
+def can_listen(path: Path) -> bool:
+    """Return whether a socket can have that name, and none but ours could be there."""
+    return len(os.fsencode(path)) <= _LONGEST_PATH and is_private(path.parent)
+
+
 def is_private(folder: Path) -> bool:
     """Return whether nobody else can enter a folder, so that nobody else can answer there."""
     try:
         facts = folder.lstat()
     except OSError:
         return False
-    return facts.st_uid == os.getuid() and not facts.st_mode & _OTHERS
+    is_folder = stat.S_ISDIR(facts.st_mode)
+    return is_folder and facts.st_uid == os.getuid() and not facts.st_mode & _OTHERS
+
+
+def _is_our_socket(path: Path) -> bool:
+    facts = path.lstat()
+    return stat.S_ISSOCK(facts.st_mode) and facts.st_uid == os.getuid()
 
 
 @contextmanager
@@ -61,9 +76,11 @@ def alone(path: Path) -> Iterator[bool]:
 
 def ask_warm(path: Path, raw: bytes, project: str, *, timeout_s: float) -> Ending | None:
     """Return how the hook with input `raw` ends, or None if nobody there can say."""
-    if not is_private(path.parent):
+    if not can_listen(path):
         return None
     try:
+        if not _is_our_socket(path):
+            return None
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(timeout_s)
             line.connect(str(path))

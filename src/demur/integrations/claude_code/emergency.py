@@ -5,14 +5,17 @@ shows the error stream. Every other status lets the action run.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from demur.errors import one_line
+from demur.integrations.claude_code.withholding import withheld
 
-__all__ = ["BLOCKED", "Ending", "denial", "refusal_line"]
+__all__ = ["BLOCKED", "Ending", "denial", "refusal_line", "stopping"]
 
 BLOCKED = 2
 _LONGEST = 300
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Ending(NamedTuple):
@@ -29,26 +32,54 @@ def refusal_line(code: str, detail: str) -> str:
     return f"REFUSED: {code}: {shown}"  # demur: allow raw-refusal-string - loads no registry
 
 
-def denial(event: str | None, line: str) -> Ending:
+def stopping(line: str) -> dict[str, Any]:
+    """Return what a hook prints to end the run: what has come back is not read any more."""
+    return {"continue": False, "stopReason": line}
+
+
+def denial(event: str | None, line: str, members: Mapping[str, Any] = _NOTHING) -> Ending:
     """Return the ending that says no with a refusal line; None is an event nobody could read.
 
-    What has happened already is not undone by it: there the line only tells.
+    What has happened already is not undone by it. But what a tool returned, one of the event's
+    `members`, is withheld; where that cannot be done, the run ends.
     """
     # INVARIANT: without a judgement, nothing passes that a hook can still stop.
     if event is None:
         return Ending(BLOCKED, stderr=f"{line}\n")
-    if event == "PreToolUse":
-        answer = {"permissionDecision": "deny", "permissionDecisionReason": line}
-        return _printed({"hookSpecificOutput": {"hookEventName": event, **answer}}, line)
-    if event == "PermissionRequest":
-        decision = {"behavior": "deny", "message": line}
-        return _printed(
-            {"hookSpecificOutput": {"hookEventName": event, "decision": decision}}, line
-        )
-    if event in {"UserPromptSubmit", "PostToolUse"}:
-        return _printed({"decision": "block", "reason": line}, line)
-    return _printed({"systemMessage": line}, line)
+    return Ending(stdout=f"{json.dumps(_denied(event, line, members))}\n", stderr=f"{line}\n")
 
 
-def _printed(output: dict[str, Any], line: str) -> Ending:
-    return Ending(stdout=f"{json.dumps(output)}\n", stderr=f"{line}\n")
+def _denied(event: str, line: str, members: Mapping[str, Any]) -> dict[str, Any]:
+    match event:
+        case "PreToolUse":
+            answer: dict[str, Any] = {
+                "permissionDecision": "deny",
+                "permissionDecisionReason": line,
+            }
+        case "PermissionRequest":
+            answer = {"decision": {"behavior": "deny", "message": line}}
+        case "UserPromptSubmit":
+            return {"decision": "block", "reason": line}
+        case "PostToolUse":
+            return _unread(line, members)
+        case "PostToolUseFailure":
+            # Replaced it cannot be, nor does Claude Code stop here: what comes after it decides.
+            answer = {"additionalContext": line}
+        case "PostToolBatch":
+            return stopping(line)
+        case _:
+            return {"systemMessage": line}
+    return {"hookSpecificOutput": {"hookEventName": event, **answer}}
+
+
+def _unread(line: str, members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the form that keeps from the model what a tool returned."""
+    if "tool_response" not in members:
+        return stopping(line)
+    try:
+        instead = withheld(members["tool_response"], line)
+        json.dumps(instead)
+    except Exception:  # noqa: BLE001 - such as an output that is too deep to be copied
+        return stopping(line)
+    special = {"hookEventName": "PostToolUse", "updatedToolOutput": instead}
+    return {"decision": "block", "reason": line, "hookSpecificOutput": special}

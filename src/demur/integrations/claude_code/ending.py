@@ -4,18 +4,18 @@ import json
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from demur.errors import DemurError, PolicyError, RegistryError
+from demur.errors import DemurError
 from demur.integrations.claude_code.emergency import Ending, denial, refusal_line
 from demur.integrations.claude_code.hook import Hook, read_hook
 from demur.integrations.claude_code.judging import SURFACES, unguarded
-from demur.integrations.claude_code.pins import read_pins
+from demur.integrations.claude_code.pins import PinsError, read_pins
 from demur.integrations.claude_code.standing import Standing
 from demur.integrations.claude_code.terms import Terms
 from demur.store.backend import StorageError
 
 __all__ = ["Judging", "ending_alone", "ending_beside", "line_of"]
 
-_NOBODY = str
+_NOBODY: Callable[[object], object] = id
 
 
 class Judging(Protocol):
@@ -26,7 +26,7 @@ class Judging(Protocol):
 
 
 def ending_alone(
-    raw: bytes, terms: Terms, project: str = "", tell: Callable[[str], object] = _NOBODY
+    raw: bytes, terms: Terms, project: str = "", tell: Callable[[Hook], object] = _NOBODY
 ) -> Ending:
     """Return how a hook ends that has opened nothing yet; `tell` hears the event once it is read.
 
@@ -43,10 +43,10 @@ def ending_beside(raw: bytes, judge: Judging, project: str = "") -> Ending:
 def line_of(error: BaseException) -> str:
     """Return the refusal line of an error: whose fault it is decides the code."""
     match error:
-        case PolicyError() | RegistryError():
-            code = "POLICY_INVALID"
         case StorageError():
             code = "STORAGE_UNAVAILABLE"
+        case PinsError():
+            code = "GUARDRAIL_UNAVAILABLE"
         case DemurError():
             code = "POLICY_INVALID"
         case _:
@@ -57,19 +57,19 @@ def line_of(error: BaseException) -> str:
 
 
 def _ending(
-    raw: bytes, judged: Callable[[Hook], dict[str, Any]], tell: Callable[[str], object]
+    raw: bytes, judged: Callable[[Hook], dict[str, Any]], tell: Callable[[Hook], object]
 ) -> Ending:
     # INVARIANT: whatever bytes come in, nothing passes that the enforcer did not allow.
     try:
         hook = read_hook(raw)
     except DemurError as error:
         return denial(None, refusal_line("REQUEST_INVALID", error.problem))
-    tell(hook.event)
+    tell(hook)
     try:
         output = judged(hook)
         return Ending(stdout=f"{json.dumps(output)}\n" if output else "")
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is no permission
-        return denial(hook.event, line_of(error))
+        return denial(hook.event, line_of(error), hook.members)
 
 
 def _opened(hook: Hook, terms: Terms, project: str) -> dict[str, Any]:

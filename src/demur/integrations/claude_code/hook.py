@@ -1,5 +1,6 @@
 """What Claude Code tells a hook: which event, in which session, and about what."""
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from demur.gate.occasion import Occasion
 __all__ = ["Hook", "read_hook"]
 
 _MCP = "mcp__"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Hook(NamedTuple):
@@ -28,22 +30,36 @@ class Hook(NamedTuple):
         value = self.members.get(name)
         return value if isinstance(value, str) and value else None
 
+    def of_call(self, members: Any) -> "Hook":
+        """Return the event of one call of several; what is no call has come back from one."""
+        known = members if isinstance(members, dict) else {"tool_response": members}
+        return Hook(self.event, known)
+
     @property
     def run(self) -> str | None:
         """The agent that the event is about: the session's own, or one that it started."""
         session, agent = self.text("session_id"), self.text("agent_id")
         return f"{session}/{agent}" if session and agent else session
 
-    @property
-    def source(self) -> str:
-        """The server of an MCP tool (`mcp__server__tool`); empty for every other tool."""
+    def source(self, own: Collection[str] = ()) -> str:
+        """Return the server of an MCP tool (`mcp__server__tool`); empty for every other tool.
+
+        Claude Code writes other characters than letters, digits, `_` and `-` as `_`.
+        """
         name = self.text("tool_name") or ""
-        return name.removeprefix(_MCP).partition("__")[0] if name.startswith(_MCP) else ""
+        if not name.startswith(_MCP):
+            return ""
+        rest = name.removeprefix(_MCP)
+        servers = sorted((_NOT_IN_NAMES.sub("_", server) for server in own), key=len)
+        # The longest first: one's name may begin with that of another.
+        matches = (server for server in reversed(servers) if rest.startswith(f"{server}__"))
+        return next(matches, rest.partition("__")[0])
 
     def tool(self, own: Collection[str]) -> Any:
         """Return the tool's name; that of a server of one's `own` stands without the server."""
-        name = self.get("tool_name")
-        return name.removeprefix(f"{_MCP}{self.source}__") if self.source in own else name
+        name, source = self.get("tool_name"), self.source(own)
+        is_own = source in {_NOT_IN_NAMES.sub("_", server) for server in own}
+        return name.removeprefix(f"{_MCP}{source}__") if source and is_own else name
 
     def occasion(self, framework: str) -> Occasion:
         """Return where the event happened."""

@@ -10,18 +10,22 @@ from typing import Any
 
 from demur.errors import InputError
 
-__all__ = ["Pins", "keeping", "read_pins", "reminding"]
+__all__ = ["Pins", "PinsError", "keeping", "read_pins", "reminding"]
 
 Pins = Sequence[str]
 
 _LARGEST = 100_000
 
 
+class PinsError(InputError):
+    """Rules that should be pinned cannot be."""
+
+
 def read_pins(paths: Sequence[Path | str]) -> tuple[str, ...]:
     """Return the texts in files, in their order; an empty one pins nothing.
 
     Raises:
-        InputError: One cannot be read, or is too long to be said again and again.
+        PinsError: One cannot be read, or is too long to be said again and again.
     """
     return tuple(text for path in paths if (text := _read(Path(path))))
 
@@ -49,7 +53,11 @@ def _read(path: Path) -> str:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or "not UTF-8 text").lower()
-        raise InputError(f"cannot read the pinned rules: {reason}", where=str(path)) from error
+        raise PinsError(
+            f"the rules that `--pin` names cannot be read: {reason}; put the file back, or "
+            "install the hooks without it",
+            where=str(path),
+        ) from error
     if len(text) > _LARGEST:
-        raise InputError(f"more than {_LARGEST} characters to pin", where=str(path))
+        raise PinsError(f"more than {_LARGEST} characters to pin", where=str(path))
     return text

@@ -1,16 +1,19 @@
 """Claude Code's settings with and without the hooks of demur; everything else stays as it is.
 
 A hook that ends with any status but 0 and 2 lets the action run, so the commands that stand
-before an action turn every other end into 2: also a missing program, or one that crashed.
+before an action turn every other end into 2: also a missing program, or one that crashed. Those
+that stand behind one end the run then.
 """
 
 import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
+from demur.integrations.claude_code.emergency import refusal_line, stopping
 
 __all__ = [
     "EVENTS",
@@ -23,35 +26,44 @@ __all__ = [
     "without_hooks",
 ]
 
-_OURS = re.compile(r"demur['\"]?\s+hook\s+claude-code\b")
+_OURS = ["hook", "claude-code"]
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 # Longer than the command gives itself: Claude Code lets an action run whose hook it gave up.
 _TIMEOUT_S = 60
+_NO_ANSWER = refusal_line("GUARDRAIL_UNAVAILABLE", "the hook gave no answer")
 
 
 class HookEvent(NamedTuple):
-    """An event that is hooked: what of it, and whether nothing may go on without an answer."""
+    """An event that is hooked: what of it, and what the shell does if there is no answer."""
 
     name: str
     matcher: str | None = None
-    closed: bool = False
+    otherwise: str = ""
 
+
+_BLOCK = "exit 2"
+# What a tool returned is there already: only the end keeps the model from it.
+_STOP = f"echo {shlex.quote(json.dumps(stopping(_NO_ANSWER)))}"
 
 EVENTS = (
-    HookEvent("PreToolUse", "*", closed=True),
-    HookEvent("PostToolUse", "*"),
+    HookEvent("PreToolUse", "*", _BLOCK),
+    HookEvent("PostToolUse", "*", _STOP),
     HookEvent("PostToolUseFailure", "*"),
-    HookEvent("UserPromptSubmit", closed=True),
+    HookEvent("PostToolBatch", None, _STOP),
+    HookEvent("UserPromptSubmit", None, _BLOCK),
     HookEvent("PreCompact"),
     HookEvent("PostCompact"),
     HookEvent("SessionStart"),
 )
 
 
-def hook_command(words: Sequence[str], *, closed: bool) -> str:
-    """Return the command line of a hook; `$CLAUDE_PROJECT_DIR` in a word is left to the shell."""
+def hook_command(words: Sequence[str], otherwise: str = "") -> str:
+    """Return the command line of a hook; `$CLAUDE_PROJECT_DIR` in a word is left to the shell.
+
+    `otherwise` is done if it fails.
+    """
     line = " ".join(map(_quoted, words))
-    return f"{line} || exit 2" if closed else line
+    return f"{line} || {otherwise}" if otherwise else line
 
 
 def _quoted(word: str) -> str:
@@ -63,7 +75,14 @@ def _quoted(word: str) -> str:
 
 def is_ours(command: object) -> bool:
     """Return whether a command of the settings is one that `hook_command` wrote."""
-    return isinstance(command, str) and _OURS.search(command) is not None
+    try:
+        words = shlex.split(command) if isinstance(command, str) else []
+    except ValueError:
+        return False
+    by_name = words[:1] and PurePath(words[0]).stem == "demur" and words[1:3] == _OURS
+    by_module = ["-m", "demur", *_OURS]
+    places = range(len(words) - len(by_module) + 1)
+    return bool(by_name) or any(words[place:][: len(by_module)] == by_module for place in places)
 
 
 def with_hooks(settings: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
@@ -132,7 +151,7 @@ def dump_settings(settings: Mapping[str, Any], like: str = "") -> str:
 
 
 def _group(event: HookEvent, words: Sequence[str]) -> dict[str, Any]:
-    command = hook_command(words, closed=event.closed)
+    command = hook_command(words, event.otherwise)
     hook = {"type": "command", "command": command, "timeout": _TIMEOUT_S}
     return {**({} if event.matcher is None else {"matcher": event.matcher}), "hooks": [hook]}
 

@@ -1,7 +1,6 @@
 """What stands behind the hook command while it works: an open gate, guards, and histories."""
 
 from collections.abc import Sequence
-from functools import partial
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
@@ -13,12 +12,13 @@ from demur.gate.enforcer import Enforcer
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.standard import standard_pipeline
 from demur.guards.builtin import builtin_guard
-from demur.integrations.claude_code.describing import describe_tool
+from demur.integrations.claude_code import own_files
 from demur.integrations.claude_code.file_histories import FileHistories
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.judging import CLAUDE_CODE, SURFACES, judge
+from demur.integrations.claude_code.own_paths import own_paths
 from demur.integrations.claude_code.pins import read_pins
-from demur.integrations.claude_code.terms import Terms, settings_of, stamp_of
+from demur.integrations.claude_code.terms import Terms, files_of, settings_of, stamp_of
 
 __all__ = ["Standing"]
 
@@ -39,6 +39,8 @@ class Standing:
         self._terms = terms
         self._stamp = stamp_of(terms)
         self._pins = read_pins(terms.pins)
+        self._files = tuple(files_of(terms))
+        self._guards_calls = Surface.TOOL_CALL in surfaces
         self._steps = standard_pipeline(*surfaces).steps
         self._histories = FileHistories(terms.state / "sessions")
         self._enforcers: dict[str, Enforcer] = {}
@@ -82,13 +84,15 @@ class Standing:
             return self._enforcers[project]
 
     def _new_enforcer(self, project: str) -> Enforcer:
-        steps = map(partial(_at_home, project), self._steps)
+        steps = [_at_home(project, step) for step in self._steps]
+        if self._guards_calls:
+            own = own_paths(self._files, [self._terms.state], project)
+            steps.append(GuardStep(own_files, own, name="own_files"))
         return Enforcer(
             self._gate,
             pipeline=Pipeline(steps, registry=self._gate.registry),
             subject=_SUBJECT,
             tenant=self._terms.tenant,
-            describe=describe_tool,
             histories=self._histories,
         )
 

@@ -1,12 +1,13 @@
 """On what terms the hook command works: which settings, where its state is, what is pinned."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from demur.gate.config import Config, load_config
 from demur.integrations.claude_code.answering import Manner
 
-__all__ = ["Terms", "settings_of", "stamp_of"]
+__all__ = ["Terms", "files_of", "settings_of", "stamp_of"]
 
 _POLICY = Path(__file__).with_name("policy.yaml")
 
@@ -44,9 +45,26 @@ def stamp_of(terms: Terms) -> tuple[object, ...]:
     Raises:
         InputError: The settings cannot be used.
     """
+    return tuple(_stamp(path) for path in _read(terms, settings_of(terms)))
+
+
+def files_of(terms: Terms) -> Iterator[Path]:
+    """Yield the files that the terms name, also those that are written.
+
+    Raises:
+        InputError: The settings cannot be used.
+    """
     config = settings_of(terms)
+    yield from _read(terms, config)
+    for place in (config.store, config.spool):
+        path = (place or "").removeprefix("sqlite:///")
+        if path and "://" not in path and path != ":memory:":
+            yield Path(path)
+
+
+def _read(terms: Terms, config: Config) -> Iterator[Path]:
     files = (terms.config, config.policy, config.keys, *config.registries, *terms.pins)
-    return tuple(_stamp(Path(path)) for path in files if path is not None)
+    return (Path(path) for path in files if path is not None)
 
 
 def _stamp(path: Path) -> object:

@@ -2,15 +2,27 @@
 
 It keeps the original if a replacement does not fit the tool's own schema. So the shape stays:
 every text is replaced, except the names by which a tool tells its kinds of output apart.
+Pictures and documents become texts where texts may stand, or else an empty picture. Needs the
+standard library alone.
 """
 
 import re
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["withheld"]
 
-_KIND = re.compile(r"[A-Za-z][A-Za-z_/+-]{0,29}")
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9_/+.-]{0,29}")
+_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$.-]{0,39}")
+# Parts of a message that are no texts, in whichever spelling of them.
+_MEDIA = ("image", "audio", "video", "document", "resource", "file", "pdf")
+_PICTURE = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
+    "awAAAABJRU5ErkJggg=="
+)
+_FILES = (*_MEDIA, "notebook", "parts")
+_DATA = ("base64", "data", "blob", "image_data")
+_MEDIA_TYPES = ("media_type", "mediaType", "mimeType", "type")
 
 
 def withheld(output: Any, text: str, known: Collection[object] = ()) -> Any:
@@ -18,17 +30,60 @@ def withheld(output: Any, text: str, known: Collection[object] = ()) -> Any:
 
     `known` are texts that may stay because the agent wrote them itself, like a path.
     """
-    # INVARIANT: no text of an output is left in what replaces it, except kinds and known ones.
-    if isinstance(output, str):
-        return output if not output or output in known else text
-    if isinstance(output, list):
-        return [withheld(item, text, known) for item in output]
-    if isinstance(output, dict):
-        return {
-            name: value if name == "type" and _is_kind(value) else withheld(value, text, known)
-            for name, value in output.items()
+    return _Withheld(text, known).of(output)
+
+
+class _Withheld(NamedTuple):
+    text: str
+    known: Collection[object]
+
+    def of(self, output: Any) -> Any:
+        # INVARIANT: no text of an output is left in what replaces it, except kinds and known ones.
+        if isinstance(output, str):
+            return output if not output or output in self.known else self.text
+        if isinstance(output, list):
+            return [self._part(item) for item in output]
+        if isinstance(output, dict):
+            return self._file(output) or self._members(output)
+        return output
+
+    def _part(self, item: Any) -> Any:
+        """Return what stands for one of many: a text for what is no text."""
+        if isinstance(item, dict) and item.get("type") in _MEDIA:
+            return {"type": "text", "text": self.text}
+        return self.of(item)
+
+    def _file(self, output: dict[str, Any]) -> dict[str, Any] | None:
+        """Return a text file in place of another kind of file that was read; else None."""
+        file = output.get("file")
+        if output.get("type") not in _FILES or not isinstance(file, dict):
+            return None
+        path = file.get("filePath")
+        lines = {"numLines": 1, "startLine": 1, "totalLines": 1}
+        named = {"filePath": path if path in self.known else self.text}
+        return {"type": "text", "file": {**named, "content": self.text, **lines}}
+
+    def _members(self, output: dict[str, Any]) -> dict[str, Any]:
+        replaced = {
+            _key(name, number): value if name == "type" and _is_kind(value) else self.of(value)
+            for number, (name, value) in enumerate(output.items())
         }
-    return output
+        return {**replaced, **_picture(output)}
+
+
+def _picture(output: dict[str, Any]) -> dict[str, str]:
+    """Return the members that make an empty picture of one with data in it."""
+    kind = next((name for name in _MEDIA_TYPES if _is_media_type(output.get(name))), None)
+    data = [name for name in _DATA if isinstance(output.get(name), str)]
+    return {kind: "image/png", **dict.fromkeys(data, _PICTURE)} if kind and data else {}
+
+
+def _is_media_type(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("image/") and _is_kind(value)
+
+
+def _key(name: str, number: int) -> str:
+    return name if _KEY.fullmatch(name) else f"withheld_{number}"
 
 
 def _is_kind(value: Any) -> bool:

@@ -110,6 +110,15 @@ def test_after_a_failure_the_model_is_told() -> None:
     assert answer(hook("PostToolUseFailure"), refused("RCE_RISK"))["continue"] is False
 
 
+def test_what_cannot_be_withheld_any_more_ends_the_run() -> None:
+    for ruling in (refused("CONTEXT_INJECTION"), refused("GUARDRAIL_UNAVAILABLE")):
+        output = answer(hook("PostToolBatch"), ruling)
+
+        assert output["continue"] is False
+        assert special(output)["additionalContext"] == ruling.message
+        assert "continue" not in answer(hook("PostToolBatch"), ruling, Manner(halt=False))
+
+
 def test_after_a_compaction_the_person_is_told() -> None:
     ruling = refused("CONTEXT_INJECTION")
 

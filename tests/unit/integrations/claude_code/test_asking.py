@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.integrations.claude_code.asking import alone, ask_warm, socket_path, start_warm
+from demur.integrations.claude_code.asking import (
+    alone,
+    ask_warm,
+    can_listen,
+    is_private,
+    socket_path,
+    start_warm,
+)
 from demur.integrations.claude_code.emergency import Ending
 
 
@@ -96,6 +103,24 @@ def test_nobody_is_asked_where_others_could_answer(folder: Path) -> None:
         assert ask_warm(folder / "s", b"raw", "", timeout_s=5) is None
         folder.chmod(0o700)
         assert ask_warm(folder / "s", b"raw", "", timeout_s=5) == Ending()
+
+
+def test_only_a_socket_of_ones_own_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "file").write_text("")
+    assert ask_warm(folder / "file", b"raw", "", timeout_s=5) is None
+    with answering(folder / "s", b'[0, "", ""]'):
+        (folder / "link").symlink_to(folder / "s")
+        assert ask_warm(folder / "link", b"raw", "", timeout_s=5) is None
+        assert ask_warm(folder / "s", b"raw", "", timeout_s=5) == Ending()
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000)
+    assert not is_private(folder)
+
+
+def test_a_socket_has_a_short_name(folder: Path) -> None:
+    assert can_listen(folder / "s")
+    assert not can_listen(folder / ("s" * 104))
+    (folder / "link").symlink_to(folder)
+    assert not can_listen(folder / "link" / "s")
 
 
 def test_each_set_of_options_has_a_socket_of_its_own(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,34 @@ def test_an_event_that_nobody_could_read_ends_with_the_status_that_blocks() -> N
 def test_what_can_refuse_nothing_only_tells() -> None:
     assert json.loads(denial("Stop", LINE).stdout) == {"systemMessage": LINE}
     assert denial("Stop", LINE).status == 0
+
+
+def test_what_a_tool_returned_is_withheld_unread() -> None:
+    output = json.loads(denial("PostToolUse", LINE, {"tool_response": {"out": "x"}}).stdout)
+
+    assert output["decision"] == "block"
+    assert output["hookSpecificOutput"]["updatedToolOutput"] == {"out": LINE}
+
+
+def deep() -> Any:
+    value: Any = "x"
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("members", [{}, {"tool_response": deep()}], ids=["unknown", "too deep"])
+def test_what_cannot_be_withheld_ends_the_run(members: dict[str, Any]) -> None:
+    output = json.loads(denial("PostToolUse", LINE, members).stdout)
+
+    assert output == {"continue": False, "stopReason": LINE}
+    assert json.loads(denial("PostToolBatch", LINE).stdout) == output
+
+
+def test_after_a_failure_the_model_is_told() -> None:
+    special = json.loads(denial("PostToolUseFailure", LINE).stdout)["hookSpecificOutput"]
+
+    assert special == {"hookEventName": "PostToolUseFailure", "additionalContext": LINE}
 
 
 def test_the_line_is_the_one_of_the_contract() -> None:

@@ -82,10 +82,10 @@ def test_an_answer_that_is_no_json_is_a_no() -> None:
 
 
 def test_what_is_allowed_prints_nothing(tmp_path: Path) -> None:
-    heard: list[str] = []
+    heard: list[Hook] = []
 
     assert ending_alone(LS, Terms(tmp_path / "state"), "/home", heard.append) == Ending()
-    assert heard == ["PreToolUse"]
+    assert [hook.event for hook in heard] == ["PreToolUse"]
 
 
 def test_without_settings_guards_decide_and_records_are_kept(tmp_path: Path) -> None:
@@ -108,11 +108,55 @@ def test_the_agent_does_not_rewrite_what_binds_it(tmp_path: Path) -> None:
     assert code_of(ending_alone(raw, Terms(tmp_path / "state"))) == "APPROVAL_REQUIRED"
 
 
-def test_a_large_file_may_be_written(tmp_path: Path) -> None:
-    given = {"file_path": "/home/me/app/data.csv", "content": "1,2,3\n" * 400_000}
+@pytest.mark.parametrize(("lines", "code"), [(100_000, None), (400_000, "REQUEST_INVALID")])
+def test_a_call_is_judged_whole_or_not_at_all(tmp_path: Path, lines: int, code: str | None) -> None:
+    given = {"file_path": "/home/me/app/data.csv", "content": "1,2,3\n" * lines}
     raw = json.dumps({**CALL, "tool_name": "Write", "tool_input": given}).encode()
+    ending = ending_alone(raw, Terms(tmp_path / "state"))
 
-    assert ending_alone(raw, Terms(tmp_path / "state")) == Ending()
+    assert (code_of(ending) if ending.stdout else None) == code
+
+
+def test_a_rule_sees_the_whole_command(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "schema_version: policy.v1\npolicy_id: x\npolicy_version: 1.0.0\n"
+        "defaults: {verdict: ALLOW}\nrules:\n  - id: R_NO\n    stage: HARD_BLOCKS\n"
+        "    if: {evidence.command: {matches: 'deploy'}}\n"
+        "    then: {verdict: DENY, reason_codes: [CHARGEBACK_RISK_BLOCK]}\n"
+    )
+    (tmp_path / "demur.toml").write_text('policy = "p.yaml"\n')
+    command = {"command": f"echo {'x' * 10_000}; make deploy"}
+    raw = json.dumps({**CALL, "tool_input": command}).encode()
+    ending = ending_alone(raw, Terms(tmp_path / "state", tmp_path / "demur.toml"))
+
+    assert code_of(ending) == "CHARGEBACK_RISK_BLOCK"
+
+
+RETURNED = {
+    "hook_event_name": "PostToolUse",
+    "tool_name": "Bash",
+    "tool_input": {"command": "cat x"},
+    "tool_response": {"stdout": "orders", "isImage": False},
+}
+
+
+def test_what_cannot_be_judged_afterwards_is_withheld(tmp_path: Path) -> None:
+    raw = json.dumps(RETURNED).encode()
+    ending = ending_alone(raw, Terms(tmp_path / "state", tmp_path / "none.toml"))
+    special = json.loads(ending.stdout)["hookSpecificOutput"]
+
+    assert "orders" not in ending.stdout
+    assert special["updatedToolOutput"]["stdout"].startswith("REFUSED: POLICY_INVALID: ")
+    assert special["updatedToolOutput"]["isImage"] is False
+
+
+def test_before_the_model_is_asked_again_what_cannot_be_judged_ends_the_run(
+    tmp_path: Path,
+) -> None:
+    raw = json.dumps({"hook_event_name": "PostToolBatch", "tool_calls": [RETURNED]}).encode()
+    ending = ending_alone(raw, Terms(tmp_path / "state", tmp_path / "none.toml"))
+
+    assert json.loads(ending.stdout)["continue"] is False
 
 
 def test_calls_in_a_circle_are_seen_from_process_to_process(tmp_path: Path) -> None:
@@ -151,8 +195,9 @@ def test_pins_that_cannot_be_read_are_told_of_where_nothing_can_be_refused(tmp_p
     terms = Terms(tmp_path / "state", pins=(str(tmp_path / "none.md"),))
     before = ending_alone(b'{"hook_event_name": "PreCompact"}', terms)
 
-    assert "POLICY_INVALID" in json.loads(before.stdout)["systemMessage"]
-    assert code_of(ending_alone(LS, terms)) == "POLICY_INVALID"
+    assert "GUARDRAIL_UNAVAILABLE" in json.loads(before.stdout)["systemMessage"]
+    assert code_of(ending_alone(LS, terms)) == "GUARDRAIL_UNAVAILABLE"
+    assert "none.md: the rules that `--pin` names cannot be read" in before.stderr
 
 
 def test_an_event_that_is_not_guarded_opens_nothing(tmp_path: Path) -> None:

@@ -37,9 +37,9 @@ def test_an_agent_of_a_session_has_a_run_of_its_own() -> None:
 
 
 def test_a_tool_of_an_mcp_server_has_a_source() -> None:
-    assert hook(tool_name="mcp__shop__refund").source == "shop"
-    assert hook(tool_name="Bash").source == ""
-    assert hook(tool_name=7).source == ""
+    assert hook(tool_name="mcp__shop__refund").source() == "shop"
+    assert hook(tool_name="Bash").source() == ""
+    assert hook(tool_name=7).source() == ""
 
 
 def test_only_tools_of_own_servers_go_by_their_bare_names() -> None:
@@ -48,6 +48,28 @@ def test_only_tools_of_own_servers_go_by_their_bare_names() -> None:
     assert tool.tool({"shop"}) == "re__fund"
     assert tool.tool(()) == "mcp__shop__re__fund"
     assert hook(tool_name="Bash").tool({"shop"}) == "Bash"
+
+
+@pytest.mark.parametrize(
+    ("server", "tool"),
+    [
+        ("my shop", "mcp__my_shop__refund"),
+        ("my.shop", "mcp__my_shop__refund"),
+        ("my__shop", "mcp__my__shop__refund"),
+        ("my-shop", "mcp__my-shop__refund"),
+    ],
+)
+def test_a_server_is_known_as_claude_code_writes_its_name(server: str, tool: str) -> None:
+    called = hook(tool_name=tool)
+
+    assert called.tool({server, "my"}) == "refund"
+    assert f"mcp__{called.source({server, 'my'})}__refund" == tool
+    assert called.tool({"other"}) == tool
+
+
+def test_what_is_no_call_of_several_came_back_from_one() -> None:
+    assert hook().of_call({"tool_name": "Bash"}).tool(()) == "Bash"
+    assert hook().of_call("odd").members == {"tool_response": "odd"}
 
 
 def test_the_occasion_names_framework_run_and_call() -> None:

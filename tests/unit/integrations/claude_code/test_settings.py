@@ -1,5 +1,6 @@
 import json
 import shlex
+import subprocess
 from typing import Any
 
 import pytest
@@ -83,29 +84,49 @@ def test_our_command_in_a_group_of_others_is_taken_out_alone() -> None:
 
 def test_what_stands_before_an_action_ends_with_the_status_that_blocks() -> None:
     hooks = with_hooks({}, WORDS)["hooks"]
-    closed = {
-        name
-        for name, groups in hooks.items()
-        if groups[0]["hooks"][0]["command"].endswith("|| exit 2")
-    }
+    commands = {name: groups[0]["hooks"][0]["command"] for name, groups in hooks.items()}
+    closed = {name for name, command in commands.items() if command.endswith("|| exit 2")}
 
     assert closed == {"PreToolUse", "UserPromptSubmit"}
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "PostToolBatch"])
+def test_what_stands_behind_an_action_ends_the_run_if_nobody_answers(event: str) -> None:
+    words = ["/none/demur", "hook", "claude-code"]
+    command = with_hooks({}, words)["hooks"][event][0]["hooks"][0]["command"]
+    ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
+
+    assert ran.returncode == 0
+    assert json.loads(ran.stdout)["continue"] is False
+    assert json.loads(ran.stdout)["stopReason"].startswith("REFUSED: GUARDRAIL_UNAVAILABLE: ")
 
 
 def test_words_reach_the_program_as_they_are() -> None:
     words = ["/my programs/demur", "hook", "claude-code", "--pin", "a'b $x.md"]
 
-    assert shlex.split(hook_command(words, closed=False)) == words
-    assert is_ours(hook_command(words, closed=True))
+    assert shlex.split(hook_command(words)) == words
+    assert is_ours(hook_command(words, "exit 2"))
 
 
 def test_the_folder_of_the_project_is_left_to_the_shell() -> None:
     word = "$CLAUDE_PROJECT_DIR/my rules.md"
 
-    assert hook_command([word], closed=False) == "\"$CLAUDE_PROJECT_DIR\"'/my rules.md'"
+    assert hook_command([word]) == "\"$CLAUDE_PROJECT_DIR\"'/my rules.md'"
 
 
-@pytest.mark.parametrize("command", ["demur hook install", "echo demur", 3, None])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "demur hook install",
+        "echo demur",
+        "echo demur hook claude-code",
+        "demur hook claude-code-wrapper.sh",
+        "./my-demur hook claude-code",
+        "demur 'hook",
+        3,
+        None,
+    ],
+)
 def test_other_commands_are_not_ours(command: object) -> None:
     assert not is_ours(command)
 
@@ -145,3 +166,11 @@ def test_an_empty_file_holds_no_settings() -> None:
 )
 def test_text_comes_back_as_it_was(text: str) -> None:
     assert dump_settings(json.loads(text), text) == text
+
+
+@pytest.mark.parametrize(
+    "command", ["demur hook claude-code", "'/my x/demur' hook claude-code --warm || exit 2"]
+)
+def test_commands_of_every_version_are_ours(command: str) -> None:
+    assert is_ours(command)
+    assert is_ours(f"python3 -P -m {command}") is command.startswith("demur")

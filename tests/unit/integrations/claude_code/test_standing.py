@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from demur.codes.vocabulary import Surface
 from demur.errors import PolicyError
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.standing import Standing
@@ -19,6 +20,13 @@ def test_one_gate_serves_many_projects(tmp_path: Path) -> None:
         for number in range(40):
             standing.judge(Hook("Notification", {}), f"/srv/{number}")
         assert standing.judge(hook, "/srv/a") == {}
+
+
+def test_one_surface_is_guarded_by_its_own_guards_alone(tmp_path: Path) -> None:
+    members = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": "fine"}
+    with Standing(Terms(tmp_path / "state"), (Surface.TOOL_RESULT,)) as standing:
+        for _ in range(2):
+            assert standing.judge(Hook("PostToolUse", members), "/srv/a") == {}
 
 
 def test_it_is_fresh_until_a_file_changes(tmp_path: Path) -> None:

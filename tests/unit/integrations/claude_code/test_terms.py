@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from demur.errors import InputError
-from demur.integrations.claude_code.terms import Terms, settings_of, stamp_of
+from demur.integrations.claude_code.terms import Terms, files_of, settings_of, stamp_of
 from demur.policy.loader import load_policy
 
 
@@ -24,6 +24,16 @@ def test_named_settings_are_gone_by(tmp_path: Path) -> None:
 def test_settings_that_are_named_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         settings_of(Terms(tmp_path, tmp_path / "none.toml"))
+
+
+def test_all_files_are_known_that_the_settings_name(tmp_path: Path) -> None:
+    config = tmp_path / "demur.toml"
+    config.write_text('policy = "mine.yaml"\nstore = "sqlite:///own.db"\nspool = "spool"\n')
+    names = [path.name for path in files_of(Terms(tmp_path, config, ("/pins.md",)))]
+
+    assert names == ["demur.toml", "mine.yaml", "pins.md", "own.db", "spool"]
+    config.write_text('store = ":memory:"\n')
+    assert "memory" not in str(list(files_of(Terms(tmp_path, config))))
 
 
 @pytest.mark.parametrize("name", ["demur.toml", "policy.yaml", "own.json", "pins.md"])

@@ -1,0 +1,43 @@
+"""What a tool of Claude Code would run: whatever it is called, a text `command` is one.
+
+The core knows tools that run commands by their names. Claude Code has new ones now and then,
+and servers bring their own, so here the argument counts.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from demur.errors import InputTypeError
+from demur.gate.commands import commands_in
+
+__all__ = ["commands_of", "further_commands"]
+
+_ARGUMENTS = ("command", "cmd", "script")
+
+
+def commands_of(name: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Return all that a call would run, as far as it can be read."""
+    try:
+        known = list(commands_in(name, arguments, {}))
+    except InputTypeError:
+        known = []
+    return known or list(_texts(name, arguments))
+
+
+def further_commands(name: Any, arguments: Any) -> list[str]:
+    """Return what a call would run of which the core does not know that it is run."""
+    if not isinstance(name, str) or not isinstance(arguments, Mapping):
+        return []
+    try:
+        known = next(commands_in(name, arguments, {}), None) is not None
+    except InputTypeError:
+        known = True
+    return [] if known else list(_texts(name, arguments))
+
+
+def _texts(name: str, arguments: Mapping[str, Any]) -> Iterator[str]:
+    for argument in _ARGUMENTS:
+        value = arguments.get(argument)
+        words = isinstance(value, list) and all(isinstance(word, str) for word in value)
+        if isinstance(value, str) or words:
+            yield from commands_in(name, arguments, {name: argument})

@@ -1,0 +1,70 @@
+import asyncio
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
+from demur.gate.occasion import Occasion
+from demur.gate.ruling import Ruling
+from demur.integrations.claude_code.hook import Hook
+from demur.integrations.claude_code.questions import Question, about_call, aput, put, questions
+from demur.model.refusal import Refusal
+
+REFUSING = [str(entry.code) for entry in Registry.load() if entry.refusal_class is not None]
+
+
+class Says:
+    """Rules as it was told to."""
+
+    def check(self, ruling: Ruling) -> Ruling:
+        """Say it."""
+        return ruling
+
+    async def acheck(self, ruling: Ruling) -> Ruling:
+        """Say it, a little later."""
+        await asyncio.sleep(0)
+        return ruling
+
+
+def ruling(code: str | None) -> Ruling:
+    if code is None:
+        return Ruling(Surface.TOOL_CALL)
+    return Ruling(Surface.TOOL_CALL, allowed=False, refusal=Refusal.of(code, "why"))
+
+
+@given(st.lists(st.none() | st.sampled_from(REFUSING), max_size=4))
+def test_the_strictest_ruling_counts(codes: list[str | None]) -> None:
+    """INVARIANT: nobody is asked to approve what another ruling refuses for good."""
+    rulings = [ruling(code) for code in codes]
+    asked = [Question("check", (one,), {}) for one in rulings]
+    says: Any = Says()
+    said = put(asked, says)
+
+    assert said == asyncio.run(aput(asked, says))
+    assert (said is None) is (not rulings)
+    if said is not None:
+        final = any(not one.allowed and not one.may_be_approved for one in rulings)
+        assert said.allowed is all(one.allowed for one in rulings)
+        assert said.may_be_approved is (not said.allowed and not final)
+
+
+def points(asked: Any) -> list[str]:
+    return [one.point for one in asked]
+
+
+def test_a_command_in_a_tool_that_nobody_knows_is_a_question_of_its_own() -> None:
+    at = Occasion()
+
+    assert points(about_call("Bash", {"command": "ls"}, at, "")) == ["tool_call"]
+    assert points(about_call("start", {"command": "ls"}, at, "")) == ["check", "tool_call"]
+    assert points(about_call(None, None, at, "")) == ["tool_call"]
+
+
+def test_each_call_of_a_batch_is_asked_about_by_its_own_id() -> None:
+    calls = [{"tool_name": "Bash", "tool_use_id": name} for name in ("a", "b")]
+    asked = list(questions(Hook("PostToolBatch", {"tool_calls": calls}), (), Occasion()))
+
+    assert points(asked) == ["tool_result"] * 2
+    assert [one.arguments[2].call_id for one in asked] == ["a", "b"]
