@@ -20,12 +20,7 @@ from demur.integrations.claude_code.running import commands_of
 from demur.integrations.claude_code.shell_words import only_reads, words_in
 from demur.model.finding import Action, Finding
 
-__all__ = ["CODES", "SURFACE", "blocking", "check"]
-
-SURFACE = Surface.TOOL_CALL
-CODES = (ReasonCode.APPROVAL_REQUIRED,)
-# It asks the disk where a link leads, and nothing else.
-blocking = False
+__all__ = ["OwnFilesGuard", "check"]
 
 _WRITERS = {
     "Write": ("file_path",),
@@ -47,6 +42,20 @@ _REMOVERS = frozenset({"rm", "mv", "rmdir", "unlink", "shred", "rename", "rsync"
 _INSTALLS = re.compile(r"demur\S*\s+hook\s+install")
 _LONGEST_PATH = 4096
 _MARKS = re.compile(r"""['"\\]""")
+
+
+class OwnFilesGuard:
+    """The guard, as a pipeline takes it."""
+
+    SURFACE = Surface.TOOL_CALL
+    CODES: tuple[str, ...] = (ReasonCode.APPROVAL_REQUIRED,)
+    # It asks the disk where a link leads, and nothing else.
+    blocking = False
+
+    @staticmethod
+    def check(event: ToolCall, config: OwnPaths) -> Iterator[Finding]:
+        """Yield that a call would change what holds the agent in check."""
+        return check(event, config)
 
 
 def check(event: ToolCall, config: OwnPaths) -> Iterator[Finding]:

@@ -12,10 +12,10 @@ from demur.gate.enforcer import Enforcer
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.standard import standard_pipeline
 from demur.guards.builtin import builtin_guard
-from demur.integrations.claude_code import own_files
 from demur.integrations.claude_code.file_histories import FileHistories
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.judging import CLAUDE_CODE, SURFACES, judge
+from demur.integrations.claude_code.own_files import OwnFilesGuard
 from demur.integrations.claude_code.own_paths import own_paths
 from demur.integrations.claude_code.pins import read_pins
 from demur.integrations.claude_code.terms import Terms, files_of, settings_of, stamp_of
@@ -87,7 +87,7 @@ class Standing:
         steps = [_at_home(project, step) for step in self._steps]
         if self._guards_calls:
             own = own_paths(self._files, [self._terms.state], project)
-            steps.append(GuardStep(own_files, own, name="own_files"))
+            steps.append(GuardStep(OwnFilesGuard(), own, name="own_files"))
         return Enforcer(
             self._gate,
             pipeline=Pipeline(steps, registry=self._gate.registry),

@@ -82,7 +82,7 @@ class Model:
         object(),
         [object()],
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_no_form_of_a_command_hides_it(command: Any, gate: Gate) -> None:
     ran: list[Any] = []
