@@ -35,6 +35,7 @@ from agents import (
     ToolOutputGuardrailTripwireTriggered,
     WebSearchTool,
     handoff,
+    set_tracing_disabled,
     trace,
 )
 from agents.mcp import MCPServerStdio
@@ -324,6 +325,8 @@ def test_runs_are_told_apart(open_desk: Callable[..., Desk]) -> None:
 
 def test_a_trace_names_the_run(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk()
+    # Whoever ran before may have switched it off, for all that follows.
+    set_tracing_disabled(disabled=False)
 
     with trace("talk", trace_id="trace_1") as named:
         desk.run(desk.agent(say("well")), run_config=None)
