@@ -107,7 +107,10 @@ def test_the_table_shows_stages_beside_each_other() -> None:
     played = play_all([BareStage(), Narrow(), Careless(Seen())], scenes)
 
     assert table(played).splitlines() == [
-        "             bare narrow careless",
-        "clean prompt ok   ok     WRONG",
-        "clean tool   ok   -      WRONG",
+        "          1  2",
+        "bare      =  =",
+        "narrow    =  -",
+        "careless  X  X",
+        "",
+        " 1 clean prompt              2 clean tool",
     ]

@@ -72,5 +72,6 @@ def test_one_table_is_made_of_what_was_played_in_two_places(
     )
 
     assert main(["--only", "nowhere", "--with", str(there)]) == 1
-    assert capsys.readouterr().out == "  second\ns WRONG\nsecond, s: it is not so\n"
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == ["        1", "second  X", "", " 1 s", "second, s: it is not so"]
     assert main(["--to", str(tmp_path / "more" / "played.json")]) == 0

@@ -130,18 +130,27 @@ def _actions(scene: Scene) -> tuple[str, ...]:
 
 
 def table(played: Iterable[Played]) -> str:
-    """Return one table, scene by stage: `ok`, `-` where there is no such point, `WRONG`."""
+    """Return one table, stage by scene: `=` as everywhere, `-` no such point there, `X` wrong."""
     results = list(played)
     stages = list(dict.fromkeys(one.stage for one in results))
     scenes = list(dict.fromkeys(one.scene for one in results))
-    cells = {(one.scene, one.stage): _cell(one) for one in results}
-    width = max(map(len, scenes), default=0)
-    lines = [" ".join([" " * width, *stages])]
-    for scene in scenes:
-        row = (cells.get((scene, stage), "").ljust(len(stage)) for stage in stages)
-        lines.append(" ".join([scene.ljust(width), *row]).rstrip())
-    return "\n".join(lines)
+    cells = {(one.stage, one.scene): _cell(one) for one in results}
+    width = max(map(len, stages), default=0)
+    lines = [
+        " ".join([stage.ljust(width), *(f"{cells.get((stage, one), ''):>2}" for one in scenes)])
+        for stage in stages
+    ]
+    numbers = " ".join([" " * width, *(f"{number:>2}" for number in range(1, len(scenes) + 1))])
+    legend = [f"{number:>2} {scene}" for number, scene in enumerate(scenes, 1)]
+    return "\n".join([numbers, *lines, "", *_columns(legend)])
+
+
+def _columns(items: list[str], count: int = 3) -> Iterator[str]:
+    """Yield lines of `count` items each, read downwards."""
+    height = -(-len(items) // count)
+    for row in range(height):
+        yield "".join(f"{item:<28}" for item in items[row::height]).rstrip()
 
 
 def _cell(one: Played) -> str:
-    return "-" if one.skipped else "WRONG" if one.problems else "ok"
+    return "-" if one.skipped else "X" if one.problems else "="
