@@ -38,12 +38,14 @@ ARGUMENTS = {"order_id": "A-1"}
 
 
 class TimedEnforcer(Enforcer):
-    """An enforcer that knows how long it took."""
+    """An enforcer that knows how often it was asked, and how long it took."""
 
     spent = 0.0
+    points = 0
 
     def _taken(self, *given: Any, **more: Any) -> Ruling:
         began = time.perf_counter()
+        self.points += 1
         try:
             return super()._taken(*given, **more)
         finally:
@@ -51,6 +53,7 @@ class TimedEnforcer(Enforcer):
 
     async def _ataken(self, *given: Any, **more: Any) -> Ruling:
         began = time.perf_counter()
+        self.points += 1
         try:
             return await super()._ataken(*given, **more)
         finally:
@@ -363,20 +366,23 @@ async def measure(make: Callable[[TimedEnforcer], Pair]) -> str:
     bare, added, asked = [], [], []
     for _ in range(ROUNDS):
         alone = await timed(pair.bare)
-        by.spent = 0.0
+        by.spent, by.points = 0.0, 0
         held = await timed(pair.with_demur)
         spent = by.spent / CALLS * 1e6
         bare.append(alone)
         asked.append(spent)
         added.append(held - alone - spent)
-    figures = (statistics.median(each) for each in (bare, asked, added))
+    points = by.points / CALLS
+    whole = statistics.median(added)
+    figures = (statistics.median(bare), statistics.median(asked), whole, points, whole / points)
     return f"{pair.name:<18}" + "".join(f"{figure:>12.0f}" for figure in figures)
 
 
 def main() -> None:
     """Print what each adapter adds."""
     print("microseconds for one run of an agent (or one call), medians")
-    print(f"{'':<18}{'framework':>12}{'enforcer':>12}{'adapter':>12}")
+    heads = ("framework", "enforcer", "adapter", "points", "a point")
+    print(" " * 18 + "".join(f"{head:>12}" for head in heads))
     with quiet():
         for make in PAIRS:
             print(asyncio.run(measure(make)))
