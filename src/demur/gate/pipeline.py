@@ -37,6 +37,8 @@ OnFailure = Literal["closed", "open"]
 # Their spans hold what nobody may read, also not in a preview.
 _SECRET = frozenset({ReasonCode.SECRET_LEAK, ReasonCode.PII_DETECTED, ReasonCode.PROMPT_LEAK})
 _MODULES = {builtin.module: builtin.surface for builtin in BUILTIN}
+# A longer text may take a guard so long that others would notice, if all waited for it.
+_LONG = 50_000
 # Further findings of one look are counted, and not shown.
 _MOST_PREVIEWS = 50
 _STRICTNESS = (Action.BLOCK, Action.ESCALATE, Action.WARN)
@@ -159,7 +161,8 @@ class Pipeline:
     async def _alook(self, one: _Running, event: Any) -> Looked:
         call = partial(look, one.step.guard, event, one.config, registry=self._registry)
         if one.workers is None or one.step.timeout_s is None:
-            return await asyncio.to_thread(call) if one.blocking else call()
+            waits = one.blocking or len(text_of(event) or "") > _LONG
+            return await asyncio.to_thread(call) if waits else call()
         try:
             return await one.workers.arun(call, one.step.timeout_s)
         except TimeoutError:

@@ -2,7 +2,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -478,3 +478,18 @@ def test_a_monitor_that_measures_is_told_how_long_each_guard_took() -> None:
     [(surface, _, seconds)] = took
     assert surface == "input"
     assert 0 <= seconds < 60
+
+
+def test_nobody_else_waits_for_a_look_at_a_long_text() -> None:
+    threads: list[int] = []
+
+    def check(_event: Any, _config: Any) -> Iterator[Finding]:
+        threads.append(threading.get_ident())
+        return iter(())
+
+    pipeline = Pipeline([GuardStep(guard(check, blocking=False))])
+    for size in (10, 100_000):
+        asyncio.run(pipeline.arun("input", "x" * size))
+
+    assert threads[0] == threading.get_ident()
+    assert threads[1] != threading.get_ident()
