@@ -1,5 +1,6 @@
 """An answer guarded while it is written: what is shown when, and what is said at the end."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.guards.builtin import builtin_guard
 from demur.guards.output.guard import OutputConfig
+from demur.guards.output.stream_flow import Flow
 from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 
@@ -138,3 +140,23 @@ def test_an_advisory_gate_cuts_nothing_off() -> None:
 
         assert stream.end().allowed
         assert shown + stream.rest == "some words " * 30
+
+
+def test_an_answer_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(POLICY) as gate:
+        stream = Enforcer(gate, pipeline=Pipeline([GuardStep(OUTPUT)])).stream()
+        stream.add("Here is your plan to track your ex without her knowing.")
+
+        assert stream.end() is stream.end()
+        assert asyncio.run(stream.aend()) is stream.end()
+        assert len(rows(gate)) == 1
+
+    stream = enforcer().stream()
+
+    def broken(*_: object) -> Iterator[str]:
+        raise RuntimeError
+
+    monkeypatch.setattr(Flow, "add", broken)
+    assert stream.add("text") == ""
+    assert stream.stopped
+    assert stream.end().failed
