@@ -36,7 +36,7 @@ bench-cluster: .venv-cluster/.ready ## measure triage on Spark and Ray
 	@touch $@
 
 test-adapters: .venv-adapters/.ready .venv-litellm/.ready ## the adapters with the real frameworks and their fake models
-	@.venv-adapters/bin/python -m mypy --no-error-summary src/demur/integrations tests/adapters
+	@.venv-adapters/bin/python -m mypy --no-error-summary --cache-dir .mypy_cache/adapters src/demur/integrations tests/adapters
 	@.venv-adapters/bin/python -m pytest -m adapters tests
 	@.venv-litellm/bin/python -m pytest -m litellm tests
 	@.venv-litellm/bin/python tools/adapters_table.py --only litellm --to .demur_cache/played.json
