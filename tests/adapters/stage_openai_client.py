@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -140,7 +141,7 @@ async def _events(stream: Any) -> AsyncIterator[Any]:
             yield event
 
 
-class _Run:
+class _Run(ABC):
     """One conversation: asks, runs the tools that are asked for, and asks again.
 
     What a tool returned and may not be read is replaced by its refusal, for the model to hear.
@@ -176,8 +177,9 @@ class _Run:
         except Refused as refused:
             return self._stopped(refused.refusal, refused.ruling.words)
 
+    @abstractmethod
     async def _turn(self) -> bool:
-        raise NotImplementedError
+        """Take one turn of the model; return whether another follows."""
 
     def _say(self, text: str | None) -> None:
         self._shown.append(text or "")
