@@ -48,7 +48,7 @@ def chosen_name(args: argparse.Namespace) -> str:
     if bool(args.command) == bool(args.url):
         raise InputError(
             "name one server: a command after `--`, or --url",
-            help="demur mcp proxy -- python server.py",
+            help="like `-- python server.py`",
         )
     if args.url:
         _check_address(args.url)
