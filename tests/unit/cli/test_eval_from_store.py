@@ -7,11 +7,12 @@ import pytest
 from gates import TEXT
 
 from demur.cli import eval_from_store
-from demur.cli.workspace import read_settings, workspace_gate
+from demur.cli.workspace import read_settings
 from demur.errors import InputError
 from demur.evals.leaks import half_of
 from demur.evals.pairs import read_pairs
 from demur.evals.suite import load_suite
+from demur.gate.config import open_gate
 from demur.store.rows import Label
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -29,11 +30,14 @@ TASKS = [
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Return settings with a store of decisions, all of them labelled."""
+    """Return settings with a store of decisions, all of them labelled.
+
+    Their ids are the same each time, as they say which half a decision falls into.
+    """
     (tmp_path / "policy.yaml").write_text(TEXT, encoding="utf-8")
     path = tmp_path / "demur.toml"
     path.write_text('policy = "policy.yaml"\nstore = "demur.db"\n', encoding="utf-8")
-    with workspace_gate(read_settings(path)) as gate:
+    with open_gate(read_settings(path), clock=lambda: NOW, entropy=bytes) as gate:
         assert gate.store is not None
         for number, task in enumerate(TASKS):
             request = {
@@ -81,6 +85,7 @@ def test_with_pairs_the_suite_is_the_half_to_test_on(
     found = read_pairs(pairs)[0]
     suite = load_suite(out)
     assert {half_of(row) for row in suite.rows} == {"test"}
+    assert found
     assert len(suite.rows) + len(found) == 8
     assert f"pairs     {len(found)}\n" in shown
     assert f"wrote     {pairs}\n" in shown
