@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Ruling
 from demur.gate.gate import Gate
 from demur.gate.pipeline import Pipeline
-from demur.gate.ruling import Ruling
 from demur.integrations.guarded import guarded
 from demur.integrations.web import PromptGuard, RefusalMiddleware
 from demur.policy.loader import parse_policy

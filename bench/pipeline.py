@@ -12,7 +12,7 @@ from typing import Any
 
 from demur import GuardrailMonitor, GuardStep, Pipeline, RateGuard, RateLimit
 from demur.codes.vocabulary import Surface
-from demur.gate.safe_generate import safe_generate
+from demur.enforce.safe_generate import safe_generate
 from demur.guards.input import guard as inputs
 from demur.guards.input.guard import InputConfig, InputText
 from demur.model.finding import Finding

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from gates import stored
 
+from demur.audit.container import unzipped, zipped
+from demur.audit.exporting import pack_of
+from demur.audit.pack import MANIFEST, RECORD, SEALED, write_pack
 from demur.canonical import canonical_bytes, digest_of_bytes
-from demur.gate.container import unzipped, zipped
-from demur.gate.exporting import pack_of
 from demur.gate.gate import Gate
-from demur.gate.pack import MANIFEST, RECORD, SEALED, write_pack
 from demur.model.record import DecisionRecord
 from demur.store.chain import link_hash
 from demur.store.rows import Head

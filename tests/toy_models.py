@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from toy_guards import finding, guard
 
 from demur.codes.vocabulary import Surface
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Ruling
 from demur.gate.pipeline import GuardStep, Pipeline
-from demur.gate.ruling import Ruling
 from demur.guards.guard import Guard
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened, Posted, Said

@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from demur.detect.arrow import detect_batch
     from demur.detect.detector import detect_many, detect_refusal
     from demur.detect.signal import RefusalKind, RefusalSignal
+    from demur.enforce.enforcer import Enforcer
+    from demur.enforce.generated import Generated
+    from demur.enforce.occasion import Occasion
+    from demur.enforce.open_enforcer import open_enforcer
+    from demur.enforce.ruling import Refused, Ruling
+    from demur.enforce.safe_generate import asafe_generate, asafe_stream, safe_generate, safe_stream
     from demur.errors import DemurError
     from demur.evals.measure import measure_safety_utility
     from demur.gate.config import Config
     from demur.gate.decide import decide
-    from demur.gate.enforcer import Enforcer
     from demur.gate.gate import Gate
-    from demur.gate.generated import Generated
     from demur.gate.monitor import GuardrailMonitor
-    from demur.gate.occasion import Occasion
-    from demur.gate.open_enforcer import open_enforcer
     from demur.gate.pipeline import GuardStep, Pipeline
     from demur.gate.rate_guard import RateGuard, open_limiter
-    from demur.gate.ruling import Refused, Ruling
-    from demur.gate.safe_generate import asafe_generate, asafe_stream, safe_generate, safe_stream
     from demur.gate.standard import standard_pipeline
     from demur.guards.rate.limits import RateLimit
     from demur.memory.settings import MemorySettings
@@ -172,20 +172,25 @@ _HOMES = {
     "demur.detect.arrow": ("detect_batch",),
     "demur.detect.detector": ("detect_many", "detect_refusal"),
     "demur.detect.signal": ("RefusalKind", "RefusalSignal"),
+    "demur.enforce.enforcer": ("Enforcer",),
+    "demur.enforce.generated": ("Generated",),
+    "demur.enforce.occasion": ("Occasion",),
+    "demur.enforce.open_enforcer": ("open_enforcer",),
+    "demur.enforce.ruling": ("Refused", "Ruling"),
+    "demur.enforce.safe_generate": (
+        "asafe_generate",
+        "asafe_stream",
+        "safe_generate",
+        "safe_stream",
+    ),
     "demur.errors": ("DemurError",),
     "demur.evals.measure": ("measure_safety_utility",),
     "demur.gate.config": ("Config",),
     "demur.gate.decide": ("decide",),
-    "demur.gate.enforcer": ("Enforcer",),
     "demur.gate.gate": ("Gate",),
-    "demur.gate.generated": ("Generated",),
     "demur.gate.monitor": ("GuardrailMonitor",),
-    "demur.gate.occasion": ("Occasion",),
-    "demur.gate.open_enforcer": ("open_enforcer",),
     "demur.gate.pipeline": ("GuardStep", "Pipeline"),
     "demur.gate.rate_guard": ("RateGuard", "open_limiter"),
-    "demur.gate.ruling": ("Refused", "Ruling"),
-    "demur.gate.safe_generate": ("asafe_generate", "asafe_stream", "safe_generate", "safe_stream"),
     "demur.gate.standard": ("standard_pipeline",),
     "demur.guards.rate.limits": ("RateLimit",),
     "demur.memory.settings": ("MemorySettings",),

@@ -13,9 +13,9 @@ from openai.types.responses import ResponseOutputMessage, ResponseOutputRefusal
 
 from demur.classification.grants import sign_grant
 from demur.emit.envelope import from_envelope
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Ruling
 from demur.gate.gate import Gate
-from demur.gate.ruling import Ruling
 from demur.integrations.openai_agents import AgentsGuard
 from demur.model.grant import Grant
 from demur.policy.loader import parse_policy

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from anthropic import Anthropic, AsyncAnthropic
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.anthropic_client import guard_anthropic
 

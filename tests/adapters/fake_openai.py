@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import openai
 from openai import AsyncOpenAI, OpenAI
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.openai_client import guard_openai
 

@@ -11,7 +11,7 @@ from pydantic_ai import Agent, capture_run_messages
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.tools import DeferredToolRequests
 
-from demur.gate.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.integrations.pydantic_ai import RefusalCapability, RunRefused
 from demur.policy.loader import parse_policy

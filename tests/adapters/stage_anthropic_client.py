@@ -8,8 +8,8 @@ from typing import Any
 
 from adapters.fake_anthropic import FakeAnthropic, Reply, message, message_events
 
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Refused
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Refused
 from demur.integrations.anthropic_client import guard_anthropic
 from demur.integrations.model_client import ruling_of
 from demur.integrations.model_client.settings import OnRefusal

@@ -22,7 +22,7 @@ from claude_agent_sdk import (
     query,
 )
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.integrations.claude_agent import claude_hooks
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Stage, Tools

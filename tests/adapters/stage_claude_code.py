@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from adapters.claude_api import claude_api
 from adapters.stage_claude_agent import SERVER, played, seen_of, session, turns_of
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.integrations.claude_code.asking import socket_path
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.judging import judge

@@ -8,7 +8,7 @@ from mcp.shared.exceptions import MCPError
 
 from demur.emit.mcp import from_mcp
 from demur.emit.mcp_denial import from_mcp_denial
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.integrations.fastmcp import FastMCPGuard
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Tools

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from demur.emit.envelope import from_envelope
-from demur.gate.enforcer import Enforcer
-from demur.gate.ruling import Refused
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.integrations.guarded import guarded
 from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Stage, Tools
 

@@ -15,7 +15,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import Field
 
 from demur.emit.envelope import from_envelope
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.integrations.langchain import RefusalMiddleware, guard_tool_node, run_ended
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import (

@@ -14,7 +14,7 @@ from litellm.llms.custom_llm import CustomLLM
 from litellm.types.utils import ModelResponse
 
 from demur.emit.envelope import from_envelope
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.integrations.litellm import GuardrailRefused, RefusalGuardrail
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Tools, Turn

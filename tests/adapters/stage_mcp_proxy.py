@@ -15,7 +15,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from demur.emit.mcp import from_mcp
 from demur.emit.mcp_denial import from_mcp_denial
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.integrations.mcp_proxy.definitions import DefinitionGuard
 from demur.integrations.mcp_proxy.guard import Guard

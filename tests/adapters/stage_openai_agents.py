@@ -22,8 +22,8 @@ from agents import (
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
 
 from demur.emit.envelope import from_envelope
-from demur.gate.enforcer import Enforcer
-from demur.gate.ruling import Refused
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.integrations.openai_agents import AgentsGuard
 from demur.testing.conformance.scene import Ask, Filtered, Point, Say, Scene, Seen, Tools, Turn
 

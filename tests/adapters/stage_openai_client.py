@@ -17,8 +17,8 @@ from adapters.fake_openai import (
 )
 
 from demur.emit.openai import from_openai
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Refused
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Refused
 from demur.integrations.model_client import ruling_of
 from demur.integrations.model_client.settings import OnRefusal
 from demur.integrations.openai_client import guard_openai

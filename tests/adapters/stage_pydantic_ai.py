@@ -16,7 +16,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, Tool
 
 from demur.emit.envelope import from_envelope
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.integrations.pydantic_ai import RefusalCapability, RunRefused
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Tools, Turn

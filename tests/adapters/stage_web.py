@@ -10,8 +10,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from demur.emit.problem import MEDIA_TYPE, from_problem
-from demur.gate.enforcer import Enforcer
-from demur.gate.ruling import Refused
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.integrations.web import PromptGuard, RefusalMiddleware, refusal_response
 from demur.testing.conformance.scene import Point, Say, Scene, Seen, Stage, Tools
 

@@ -27,10 +27,10 @@ from anthropic.types.beta import BetaMessage
 from gates import rows
 from pydantic import BaseModel
 
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Refused
 from demur.errors import InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused
 from demur.integrations.model_client import ruling_of, trail_of
 from demur.model.refusal import Refusal
 from demur.testing.conformance.play import play

@@ -20,9 +20,9 @@ from anthropic import beta_tool
 from gates import rows
 from pydantic import BaseModel, ValidationError
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused
 from demur.integrations.model_client import ruling_of
 from demur.integrations.model_client.raw import UnjudgedError
 

@@ -17,7 +17,7 @@ from claude_agent_sdk import (
     ToolPermissionContext,
 )
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.claude_agent import can_use_tool, claude_hooks, merge_hooks
 from demur.policy.loader import parse_policy

@@ -11,9 +11,9 @@ from gates import opened, rows
 from pydantic import BaseModel
 
 from demur.emit.problem import from_problem
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused, Ruling
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused, Ruling
 from demur.integrations.guarded import guarded
 from demur.integrations.web import PromptGuard, RefusalMiddleware, refusal_response
 from demur.policy.loader import parse_policy

@@ -20,8 +20,8 @@ from mcp_types import TextResourceContents as TextResource
 
 from demur.emit.mcp import from_mcp
 from demur.emit.mcp_denial import from_mcp_denial
+from demur.enforce.enforcer import Enforcer, Occasion
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.integrations.fastmcp import FastMCPGuard, occasion_of
 from demur.policy.loader import parse_policy

@@ -26,10 +26,10 @@ from inspect_ai.scorer import Score, Scorer
 from inspect_ai.solver import generate
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Ruling
 from demur.errors import MissingExtraError
-from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.gate.ruling import Ruling
 from demur.integrations.inspect_ai import refusal_scorer, to_score
 from demur.model.refusal import Refusal
 from demur.policy.loader import parse_policy

@@ -35,8 +35,8 @@ from toy_guards import finding, seeing
 from demur.classification.grants import sign_grant
 from demur.classification.keys import KeyRing, SigningKey
 from demur.codes.vocabulary import Surface
+from demur.enforce.enforcer import Enforcer, Occasion
 from demur.errors import InputError, InputTypeError, MissingExtraError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.integrations.langchain import RefusalMiddleware

@@ -13,8 +13,8 @@ from toy_guards import finding, seeing
 from typing_extensions import TypedDict
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.enforcer import Enforcer, Occasion
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.integrations.langchain import guard_tool_node, run_ended

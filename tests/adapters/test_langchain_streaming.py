@@ -20,7 +20,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import var_child_runnable_config
 from pydantic import BaseModel, Field
 
-from demur.gate.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.guards.builtin import builtin_guard

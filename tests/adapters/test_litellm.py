@@ -30,8 +30,8 @@ from litellm.types.utils import Message, ModelResponse, ModelResponseStream
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
+from demur.enforce.enforcer import Enforcer
 from demur.errors import InputTypeError, MissingExtraError
-from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.guards.builtin import builtin_guard

@@ -14,11 +14,11 @@ from gates import CORE, opened, rows
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.answer_stream import AnswerStream, Takers
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling
+from demur.enforce.steps import Steps, atake, take
 from demur.errors import InputTypeError
-from demur.gate.answer_stream import AnswerStream, Takers
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Ruling
-from demur.gate.steps import Steps, atake, take
 from demur.integrations.litellm import GuardrailRefused, RefusalGuardrail
 from demur.integrations.litellm.events import assembled
 from demur.integrations.litellm.stream import Ended, held_back

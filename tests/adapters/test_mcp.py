@@ -20,8 +20,8 @@ from mcp_types import TextResourceContents as TextResource
 
 from demur.emit.mcp import from_mcp
 from demur.emit.mcp_denial import from_mcp_denial
+from demur.enforce.enforcer import Enforcer, Occasion
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.integrations.mcp import MCPGuard, occasion_of, wire
 from demur.policy.loader import parse_policy

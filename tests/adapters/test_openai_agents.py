@@ -49,11 +49,11 @@ from pydantic import BaseModel
 from toy_guards import finding, seeing
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Refused, Ruling
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
-from demur.gate.ruling import Refused, Ruling
 from demur.integrations.openai_agents import AgentsGuard
 from demur.integrations.openai_agents.form import info_of, parsed, prompt_of, text_of
 from demur.integrations.openai_agents.run import Run
@@ -461,7 +461,7 @@ def test_a_text_that_was_ruled_on_is_not_ruled_on_again(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = ruled(text)
-    monkeypatch.setattr("demur.gate.answer_stream.AnswerStream.aend", never)
+    monkeypatch.setattr("demur.enforce.answer_stream.AnswerStream.aend", never)
 
     events = let_out(piece(text[:9]), piece(text[9:]), DONE, run=run)
 

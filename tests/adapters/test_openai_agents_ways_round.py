@@ -39,9 +39,9 @@ from agents import (
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
 from pydantic import BaseModel
 
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused, Ruling
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer
-from demur.gate.ruling import Refused, Ruling
 from demur.integrations.openai_agents import AgentsGuard
 
 pytestmark = pytest.mark.adapters

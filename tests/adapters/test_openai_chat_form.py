@@ -30,9 +30,9 @@ from agents import (
 from gates import rows
 
 from demur.emit.openai import from_openai
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused
 from demur.integrations.model_client import ruling_of, trail_of
 
 pytestmark = pytest.mark.adapters

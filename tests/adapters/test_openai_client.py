@@ -29,10 +29,10 @@ from pydantic import BaseModel
 
 from demur.emit.envelope import to_envelope
 from demur.emit.openai import from_openai
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Refused
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused
 from demur.integrations.model_client import ruling_of, trail_of
 from demur.integrations.model_client.client import UnguardableError
 from demur.model.refusal import Refusal

@@ -17,9 +17,9 @@ from adapters.fake_openai import (
 )
 from adapters.model_talk import ORDERS, talking
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused
 from demur.integrations.model_client import ruling_of
 
 pytestmark = pytest.mark.adapters

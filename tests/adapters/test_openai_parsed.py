@@ -11,9 +11,9 @@ from gates import rows
 from openai import LengthFinishReasonError
 from pydantic import BaseModel, ValidationError
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused
 from demur.integrations.model_client import ruling_of
 
 pytestmark = pytest.mark.adapters

@@ -27,9 +27,9 @@ from gates import rows
 from openai import Stream
 from openai.types.chat import ChatCompletionChunk
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused
 from demur.integrations.model_client import ruling_of
 from demur.integrations.model_client.raw import UnjudgedError
 

@@ -20,9 +20,9 @@ from openai.types.responses import Response
 from pydantic import BaseModel
 
 from demur.emit.openai import from_openai
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused
 from demur.integrations.model_client import ruling_of
 
 pytestmark = pytest.mark.adapters

@@ -47,11 +47,11 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunCont
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Refused, Ruling
 from demur.errors import InputError, InputTypeError, MissingExtraError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
-from demur.gate.ruling import Refused, Ruling
 from demur.guards.builtin import builtin_guard
 from demur.integrations.pydantic_ai import RefusalCapability, RunRefused
 from demur.integrations.pydantic_ai.messages import grants_of

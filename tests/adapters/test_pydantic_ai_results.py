@@ -42,12 +42,12 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.gate.answer_stream import AnswerStream, Takers
-from demur.gate.enforcer import Enforcer
+from demur.enforce.answer_stream import AnswerStream, Takers
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Ruling
+from demur.enforce.steps import Steps, atake, take
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
-from demur.gate.ruling import Ruling
-from demur.gate.steps import Steps, atake, take
 from demur.guards.builtin import builtin_guard
 from demur.integrations.pydantic_ai import RunRefused
 from demur.integrations.pydantic_ai.held_back import Clearing, HeldBackModel

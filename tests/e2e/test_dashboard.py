@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from demur.gate.pack import read_pack
-from demur.gate.replay import replay
+from demur.audit.pack import read_pack
+from demur.audit.replay import replay
 from demur.store.backend import Filter
 
 pytestmark = pytest.mark.browser

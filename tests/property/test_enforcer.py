@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from toy_guards import raising, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.gate.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling, counts, rule
 from demur.gate.pipeline import GuardStep, Pipeline
-from demur.gate.ruling import Ruling, counts, rule
 from demur.guards.builtin import builtin_guard
 from demur.model.finding import Action
 

@@ -12,13 +12,13 @@ from gates import CORE, TEXT, finding, gate_over, grant, opened, refund
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from demur.audit.exporting import pack_of
+from demur.audit.pack import read_pack, write_pack
 from demur.codes.bundle import bundle, unbundle
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError
 from demur.gate.config import load_config
-from demur.gate.exporting import pack_of
 from demur.gate.gate import Gate
-from demur.gate.pack import read_pack, write_pack
 from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 

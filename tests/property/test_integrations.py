@@ -14,10 +14,10 @@ from starlette.types import Message, Receive, Scope, Send
 from toy_guards import guard
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.errors import InputError
-from demur.gate.enforcer import Enforcer
 from demur.gate.pipeline import GuardStep, Pipeline
-from demur.gate.ruling import Refused
 from demur.integrations.guarded import guarded, guarding
 from demur.integrations.web import PromptGuard, RefusalMiddleware, prompt_text
 from demur.model.finding import Action, Finding

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packs import Members, changed_record, changed_sealed, forged, packed, repaired
 
+from demur.audit.container import unzipped, zipped
+from demur.audit.exporting import pack_of
+from demur.audit.pack import PackError, read_pack, write_pack
+from demur.audit.replay import Unreplayable, replay
 from demur.canonical import canonical_bytes
-from demur.gate.container import unzipped, zipped
-from demur.gate.exporting import pack_of
-from demur.gate.pack import PackError, read_pack, write_pack
-from demur.gate.replay import Unreplayable, replay
 from demur.memory.settings import MemorySettings
 
 # Each of these reads a whole registry again.

@@ -9,15 +9,15 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from demur.audit.exporting import pack_of
+from demur.audit.pack import PackError, read_pack, write_pack
+from demur.audit.replay import replay
 from demur.classification.grants import sign_grant
 from demur.classification.keys import KEY_BYTES, KeyRing, SigningKey
 from demur.cli.terminal import Paint, class_colour, wrap
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
-from demur.gate.exporting import pack_of
 from demur.gate.gate import Gate
-from demur.gate.pack import PackError, read_pack, write_pack
-from demur.gate.replay import replay
 from demur.memory.settings import MemorySettings
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord

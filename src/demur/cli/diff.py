@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from demur.audit.diff import Change, Comparison, compare
+from demur.audit.lines import read_lines
 from demur.cli.export import add_period, wanted
 from demur.cli.options import add_registry
 from demur.cli.terminal import Paint, table
@@ -14,8 +16,6 @@ from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
-from demur.gate.diff import Change, Comparison, compare
-from demur.gate.lines import read_lines
 from demur.policy.loader import load_policy
 
 __all__ = ["configure", "run"]

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
+from demur.audit.story import RuleTold, Story, gather_story, grants_told
+from demur.audit.ticket import ticket
 from demur.cli.classify import describe
 from demur.cli.records import ID_HELP, find_record, labelled
 from demur.cli.show import seen
 from demur.cli.terminal import Paint, wrap
 from demur.cli.workspace import add_config, add_tenant, existing_store, settings
 from demur.errors import one_line
-from demur.gate.story import RuleTold, Story, gather_story, grants_told
-from demur.gate.ticket import ticket
 from demur.model.record import DecisionRecord
 
 __all__ = ["configure", "run"]

@@ -5,6 +5,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from demur.audit.exporting import pack_of
+from demur.audit.lines import write_line
+from demur.audit.pack import write_pack
 from demur.cli.key_files import read_signing_key
 from demur.cli.moments import moment
 from demur.cli.records import ID_HELP, as_json, find_record
@@ -12,9 +15,6 @@ from demur.cli.workspace import add_config, add_tenant, existing_store, settings
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
 from demur.gate.clock import system_clock, timestamp
-from demur.gate.exporting import pack_of
-from demur.gate.lines import write_line
-from demur.gate.pack import write_pack
 from demur.model.record import DecisionRecord
 from demur.store.backend import Filter
 from demur.store.store import Store

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from demur.cli.files import write
 from demur.cli.terminal import Paint
 from demur.cli.workspace import make_private, read_settings
+from demur.enforce.open_enforcer import agent_policy
 from demur.errors import InputError
 from demur.gate.config import CONFIG_NAME, open_configured_store
-from demur.gate.open_enforcer import agent_policy
 
 __all__ = ["agent_templates", "configure", "run", "templates"]
 

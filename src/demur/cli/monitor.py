@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from demur.audit.story import amount_text
 from demur.cli.terminal import Paint, table
 from demur.cli.workspace import add_config, add_tenant, existing_store, settings
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
 from demur.gate.clock import system_clock, timestamp
-from demur.gate.story import amount_text
 from demur.model.record import DecisionRecord
 from demur.store.backend import Filter
 from demur.store.store import Store

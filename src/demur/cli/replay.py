@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from demur.audit.container import CONTAINER, LARGEST
+from demur.audit.difference import SEALED_FIELD
+from demur.audit.pack import Pack, PackError, read_pack
+from demur.audit.replay import Replay, Unreplayable, check_heads, replay
+from demur.audit.story import amount_text
 from demur.classification.keys import KeyRing
 from demur.cli.records import labelled
 from demur.cli.terminal import Paint
 from demur.codes.export.markup import code
 from demur.errors import InputError, one_line
 from demur.gate.config import trusted_keys
-from demur.gate.container import CONTAINER, LARGEST
-from demur.gate.difference import SEALED_FIELD
-from demur.gate.pack import Pack, PackError, read_pack
-from demur.gate.replay import Replay, Unreplayable, check_heads, replay
-from demur.gate.story import amount_text
 from demur.model.record import DecisionRecord
 from demur.store.heads import read_heads
 from demur.version import __version__

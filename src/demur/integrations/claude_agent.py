@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from demur.gate.enforcer import Enforcer
-from demur.gate.occasion import Occasion
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.occasion import Occasion
 from demur.integrations.claude_code.answering import Manner
 from demur.integrations.claude_code.emergency import denial, refusal_line
 from demur.integrations.claude_code.hook import Hook

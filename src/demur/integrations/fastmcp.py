@@ -16,10 +16,10 @@ from typing import Any, Literal, cast, get_args
 from demur.codes.vocabulary import Surface
 from demur.emit.mcp import to_mcp
 from demur.emit.mcp_denial import to_mcp_denial
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling
+from demur.enforce.texts import texts_in
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Ruling
-from demur.gate.texts import texts_in
 from demur.integrations.extras import missing_extra
 
 try:

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from demur.gate.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling
 from demur.gate.gate import Gate
 from demur.gate.pipeline import Pipeline
-from demur.gate.ruling import Ruling
 from demur.integrations.extras import missing_extra
 
 try:

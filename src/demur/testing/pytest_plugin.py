@@ -17,7 +17,7 @@ from demur.errors import DemurError, InputError
 from demur.version import __version__
 
 if TYPE_CHECKING:
-    from demur.gate.enforcer import Enforcer
+    from demur.enforce.enforcer import Enforcer
     from demur.gate.gate import Gate
     from demur.model.record import DecisionRecord
     from demur.policy.policy import Policy
@@ -87,7 +87,7 @@ def demur_gate(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[Gate
 @pytest.fixture
 def demur_enforcer(demur_gate: "Gate") -> "Enforcer":
     """Return an enforcer over the test's gate, with the built-in and installed guards."""
-    enforcer: Enforcer = import_module("demur.gate.enforcer").Enforcer(demur_gate)
+    enforcer: Enforcer = import_module("demur.enforce.enforcer").Enforcer(demur_gate)
     return enforcer
 
 

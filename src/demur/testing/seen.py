@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from demur.codes.line import MARK
 from demur.codes.vocabulary import Advice, RefusalClass, Surface, Verdict
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.generated import Generated
+from demur.enforce.ruling import Refused, Ruling
 from demur.errors import InputTypeError
-from demur.gate.enforcer import Enforcer
-from demur.gate.generated import Generated
 from demur.gate.pipeline import Pipeline
-from demur.gate.ruling import Refused, Ruling
 from demur.model.decision import Decision
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord

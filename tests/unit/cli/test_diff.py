@@ -5,7 +5,7 @@ import pytest
 from commandline import demur
 from gates import CORE, TEXT, entropy_of, finding, gate_over, refund
 
-from demur.gate.lines import write_line
+from demur.audit.lines import write_line
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store

@@ -4,7 +4,7 @@ import pytest
 from commandline import demur
 from desk import LARGE, UNCLEAR, ask, decided, setting, signer
 
-from demur.gate.ticket import LONGEST
+from demur.audit.ticket import LONGEST
 
 pytestmark = pytest.mark.usefixtures("desk")
 
@@ -89,7 +89,7 @@ def test_what_is_too_long_is_cut_and_says_where_the_rest_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record = decided(UNCLEAR)
-    monkeypatch.setattr("demur.gate.ticket.LONGEST", 300)
+    monkeypatch.setattr("demur.audit.ticket.LONGEST", 300)
     text = ticket()
 
     assert len(text) <= 301
@@ -98,6 +98,6 @@ def test_what_is_too_long_is_cut_and_says_where_the_rest_is(
 
 def test_a_long_sentence_is_cut_too(monkeypatch: pytest.MonkeyPatch) -> None:
     decided(LARGE)
-    monkeypatch.setattr("demur.gate.ticket._LONGEST_LINE", 10)
+    monkeypatch.setattr("demur.audit.ticket._LONGEST_LINE", 10)
 
     assert "- **Now** Supply wha…\n" in ticket()

@@ -5,10 +5,10 @@ import pytest
 from commandline import demur
 from gates import CORE, KEY, TEXT, Ticking, cleanup, gate_over, refund
 
+from demur.audit.lines import read_lines
+from demur.audit.pack import read_pack
+from demur.audit.replay import replay
 from demur.classification.keys import KeyRing
-from demur.gate.lines import read_lines
-from demur.gate.pack import read_pack
-from demur.gate.replay import replay
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store

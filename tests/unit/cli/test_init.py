@@ -7,7 +7,7 @@ from commandline import demur
 from desk import LARGE, RISKY, SMALL, UNCLEAR
 
 from demur.cli.init import agent_templates, templates
-from demur.gate.open_enforcer import open_enforcer
+from demur.enforce.open_enforcer import open_enforcer
 
 
 @pytest.fixture(autouse=True)

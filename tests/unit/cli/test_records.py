@@ -5,10 +5,10 @@ from commandline import demur
 from desk import LARGE, SMALL, ask, decided, setting, signer
 from store_records import make_record
 
+from demur.audit.story import amount_text
 from demur.cli.records import describe_record
 from demur.cli.terminal import Paint
 from demur.codes.vocabulary import DecisionOutput, Verdict
-from demur.gate.story import amount_text
 from demur.model.record import Amount
 
 pytestmark = pytest.mark.usefixtures("desk")

@@ -6,9 +6,9 @@ from commandline import demur
 from gates import KEY, cleanup, opened, refund, rows, stored
 from packs import changed_record, changed_sealed, packed
 
-from demur.gate import container
-from demur.gate.exporting import pack_of
-from demur.gate.pack import write_pack
+from demur.audit import container
+from demur.audit.exporting import pack_of
+from demur.audit.pack import write_pack
 from demur.store.heads import heads_document
 from demur.version import __version__
 

@@ -10,11 +10,11 @@ from commandline import demur
 from gates import CORE, POLICY, TEXT, opened, refund, rows, stored
 from packs import packed, repaired
 
+from demur.audit.container import unzipped
+from demur.audit.diff import compare
+from demur.audit.lines import write_line
 from demur.canonical import canonical_bytes
 from demur.errors import InputError
-from demur.gate.container import unzipped
-from demur.gate.diff import compare
-from demur.gate.lines import write_line
 from demur.policy.loader import load_policy, parse_policy
 
 

@@ -5,9 +5,9 @@ from gates import opened, refund
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
+from demur.enforce.generated import Generated
+from demur.enforce.ruling import Ruling
 from demur.errors import InputError
-from demur.gate.generated import Generated
-from demur.gate.ruling import Ruling
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
 from demur.testing.assertions import assert_allows, assert_refuses

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from demur.codes.vocabulary import Advice
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.testing.conformance.bare_stage import BareStage
 from demur.testing.conformance.play import Played, play, play_all, table
 from demur.testing.conformance.scene import Point, Scene, Seen, Tools

@@ -8,7 +8,7 @@ import pytest
 import demur.policy.loader
 import demur.store.opening
 import demur.testing.assertions  # noqa: F401 - see `loaded`
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 
 pytest_plugins = ["pytester"]
 

@@ -8,11 +8,11 @@ from gates import AGENT, cleanup, opened, refund
 from demur.classification.conclude import conclude
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Advice, RefusalClass, Surface, Verdict
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.generated import Generated
+from demur.enforce.ruling import Refused, Ruling
 from demur.errors import InputTypeError
-from demur.gate.enforcer import Enforcer
-from demur.gate.generated import Generated
 from demur.gate.pipeline import Pipeline
-from demur.gate.ruling import Refused, Ruling
 from demur.model.finding import Action, Finding
 from demur.model.refusal import Refusal
 from demur.policy.policy import Mode

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from demur.codes.vocabulary import Verdict
+from demur.enforce.generated import Generated
+from demur.enforce.safe_generate import asafe_generate
+from demur.enforce.session import ACTION_TYPE
 from demur.evals.answer import Answer, failed
 from demur.evals.suite_row import Row
 from demur.evals.target import Target
 from demur.evals.targets.timing import ms_since
 from demur.gate.gate import Gate
-from demur.gate.generated import Generated
-from demur.gate.safe_generate import asafe_generate
-from demur.gate.session import ACTION_TYPE
 from demur.model.refusal import Refusal
 from demur.policy.loader import load_policy
 

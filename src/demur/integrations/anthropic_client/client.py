@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
+from demur.enforce.enforcer import Enforcer, Occasion
 from demur.errors import InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.integrations.anthropic_client.form import MessagesForm
 from demur.integrations.extras import missing_extra

@@ -4,7 +4,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 from demur.integrations.extras import missing_extra
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened, Posted, Said

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from demur.emit.claude_code import to_claude_code
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.withholding import withheld
 

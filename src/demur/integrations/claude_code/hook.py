@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from demur.enforce.occasion import Occasion
 from demur.errors import InputError
-from demur.gate.occasion import Occasion
 
 __all__ = ["Hook", "read_hook"]
 

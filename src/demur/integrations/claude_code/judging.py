@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from demur.codes.vocabulary import Surface
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.integrations.claude_code.answering import Manner, answer
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.pins import Pins, keeping, reminding

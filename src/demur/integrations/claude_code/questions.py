@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from demur.codes.vocabulary import Surface
-from demur.gate.enforcer import Enforcer
-from demur.gate.occasion import Occasion
-from demur.gate.ruling import Ruling
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.occasion import Occasion
+from demur.enforce.ruling import Ruling
 from demur.guards.code_execution.event import Command
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.running import further_commands

@@ -7,8 +7,8 @@ and servers bring their own, so here the argument counts.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from demur.enforce.commands import commands_in
 from demur.errors import InputTypeError
-from demur.gate.commands import commands_in
 
 __all__ = ["commands_of", "further_commands"]
 

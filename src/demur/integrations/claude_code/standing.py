@@ -6,9 +6,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.enforcer import Enforcer
 from demur.errors import DemurError
 from demur.gate.config import open_gate
-from demur.gate.enforcer import Enforcer
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.standard import standard_pipeline
 from demur.guards.builtin import builtin_guard

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Self, TypedDict
 from weakref import WeakKeyDictionary
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.described import Describe, describe_call
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.histories import LocalHistories
+from demur.enforce.ruling import Ruling
 from demur.errors import InputTypeError
-from demur.gate.described import Describe, describe_call
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
-from demur.gate.histories import LocalHistories
 from demur.gate.pipeline import Pipeline
-from demur.gate.ruling import Ruling
 from demur.gate.standard import standard_pipeline
 from demur.integrations.guarded.parameters import Arguments
 from demur.model.grant import Grant

@@ -5,10 +5,10 @@ from contextlib import suppress
 from functools import partial
 from types import TracebackType
 
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Ruling
 from demur.errors import InputError
-from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.gate.ruling import Ruling
 from demur.integrations.guarded.asking import Asked, Asking, Grants, Name, Request, Subject
 from demur.integrations.guarded.current import current
 from demur.integrations.guarded.parameters import Arguments

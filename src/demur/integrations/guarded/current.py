@@ -2,7 +2,7 @@
 
 from contextvars import ContextVar
 
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 
 __all__ = ["current", "current_ruling"]
 

@@ -5,11 +5,11 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
+from demur.enforce.described import plain
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused, Ruling
 from demur.errors import InputError, InputTypeError
-from demur.gate.described import plain
-from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused, Ruling
 from demur.integrations.guarded.asking import Asked, Asking, Grants, Name, Request, Subject
 from demur.integrations.guarded.current import current
 from demur.integrations.guarded.parameters import CONSTRAINTS, Arguments, Parameters

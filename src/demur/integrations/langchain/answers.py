@@ -6,7 +6,7 @@ from typing import Any
 from langchain.agents.middleware.types import ModelResponse
 from langchain_core.messages import AIMessage, ToolMessage
 
-from demur.gate.answers import with_resources
+from demur.enforce.answers import with_resources
 from demur.integrations.langchain.asking import Ask, Asking
 from demur.integrations.langchain.messages import declined, refused_answer, text_of
 from demur.integrations.langchain.streaming import Watch

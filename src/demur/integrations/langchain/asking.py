@@ -7,8 +7,8 @@ becomes of the answers, is a generator here; who takes its steps knows how to wa
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Ruling
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling
 
 __all__ = ["FRAMEWORK", "Ask", "Asking", "OccasionFor", "ask_awaited", "ask_now", "occasion_of"]
 

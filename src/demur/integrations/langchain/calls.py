@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langgraph.types import interrupt
 
+from demur.enforce.enforcer import Occasion
+from demur.enforce.ruling import Ruling
 from demur.errors import InputError
-from demur.gate.enforcer import Occasion
-from demur.gate.ruling import Ruling
 from demur.integrations.langchain.asking import Ask, Asking
 from demur.integrations.langchain.messages import (
     grants_of,

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 
-from demur.gate.answer_stream import AnswerStream
+from demur.enforce.answer_stream import AnswerStream
 
 __all__ = ["Chunks", "piece_of"]
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage
 
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 
 __all__ = ["digest_of", "digests_of", "new_input", "withheld"]
 

@@ -18,8 +18,8 @@ from langgraph.types import Command
 
 from demur.codes.vocabulary import RefusalClass
 from demur.emit.envelope import from_envelope
+from demur.enforce.ruling import Ruling
 from demur.errors import GrantError
-from demur.gate.ruling import Ruling
 from demur.model.grant import Grant
 
 __all__ = [

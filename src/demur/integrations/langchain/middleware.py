@@ -15,8 +15,8 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from typing_extensions import TypedDict
 
+from demur.enforce.enforcer import Enforcer, Occasion
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.integrations.langchain.answers import judged, stopped
 from demur.integrations.langchain.asking import (
     Ask,

@@ -15,8 +15,8 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Ruling
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling
 from demur.integrations.langchain.chunks import Chunks, piece_of
 from demur.integrations.langchain.listeners import handlers_of
 

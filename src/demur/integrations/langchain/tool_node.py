@@ -13,8 +13,8 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 
+from demur.enforce.enforcer import Enforcer, Occasion
 from demur.errors import InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.integrations.langchain.asking import (
     Asking,
     OccasionFor,

@@ -7,10 +7,10 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.guardrails import GuardrailEventHooks
 from litellm.types.utils import CallTypes, GenericGuardrailAPIInputs, GuardrailStatus
 
+from demur.enforce.answer_stream import AnswerStream
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling
 from demur.errors import DemurError, InputTypeError
-from demur.gate.answer_stream import AnswerStream
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Ruling
 from demur.guards.tool_call.manifest import ToolDefinition
 from demur.integrations.litellm.events import assembled
 from demur.integrations.litellm.reading import (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from litellm.integrations.custom_guardrail import get_session_id_from_request_data
 
-from demur.gate.enforcer import Occasion
+from demur.enforce.enforcer import Occasion
 
 __all__ = [
     "Called",

@@ -7,8 +7,8 @@ from litellm.exceptions import GuardrailRaisedException
 from litellm.types.utils import GuardrailStatus, GuardrailTracingDetail
 
 from demur.emit.problem import to_problem
-from demur.gate.answers import with_resources
-from demur.gate.ruling import Refused, Ruling
+from demur.enforce.answers import with_resources
+from demur.enforce.ruling import Refused, Ruling
 from demur.integrations.litellm.reading import as_json
 
 __all__ = [

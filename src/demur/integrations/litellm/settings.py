@@ -1,8 +1,8 @@
 """The guardrail of a proxy: all it is told is a line of YAML."""
 
+from demur.enforce.enforcer import Enforcer
 from demur.errors import DemurError, InputError
 from demur.gate.config import CONFIG_NAME, find_config, load_config, open_gate
-from demur.gate.enforcer import Enforcer
 
 __all__ = ["GuardrailSettingsError", "enforcer_of"]
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from litellm.types.utils import ModelResponseStream
 
-from demur.gate.answer_stream import AnswerStream
-from demur.gate.ruling import Ruling
+from demur.enforce.answer_stream import AnswerStream
+from demur.enforce.ruling import Ruling
 from demur.integrations.litellm.reading import Called
 from demur.integrations.litellm.refused import GuardrailRefused, keep
 

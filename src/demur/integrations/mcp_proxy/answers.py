@@ -4,7 +4,7 @@ from typing import Any
 
 from demur.emit.mcp import to_mcp
 from demur.emit.mcp_denial import to_mcp_denial
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 from demur.integrations.mcp_proxy.message import result_to
 from demur.integrations.mcp_proxy.open_requests import Asked
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from demur.emit.mcp_denial import to_mcp_denial
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 from demur.integrations.mcp_proxy.answers import CALL, refusal_to
 from demur.integrations.mcp_proxy.judge import Judge
 from demur.integrations.mcp_proxy.listing import LISTS, Listing, Note

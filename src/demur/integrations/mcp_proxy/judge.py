@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.described import describe_call
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling
+from demur.enforce.texts import texts_in
 from demur.errors import InputError
-from demur.gate.described import describe_call
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
-from demur.gate.ruling import Ruling
 from demur.gate.standard import standard_pipeline
-from demur.gate.texts import texts_in
 from demur.guards.builtin import builtin_guard
 from demur.guards.returned.retrieval import Passage
 from demur.guards.tool_call.guard import ToolConfig

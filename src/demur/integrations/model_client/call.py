@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from demur.gate.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, Ruling
 from demur.integrations.model_client.form import Form, Opened, Posted
 from demur.integrations.model_client.raw import JudgedResponse, RawStream
 from demur.integrations.model_client.settings import Fallback, Settings

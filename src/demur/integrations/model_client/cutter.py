@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from demur.gate.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, Ruling
 from demur.integrations.model_client.form import Opened
 from demur.integrations.model_client.held import Answer, Portion, Rewrites
 from demur.integrations.model_client.settings import Settings

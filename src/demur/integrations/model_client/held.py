@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from demur.gate.answer_stream import AnswerStream
+    from demur.enforce.answer_stream import AnswerStream
 
 __all__ = ["Answer", "Piece", "Portion", "Rewrites"]
 

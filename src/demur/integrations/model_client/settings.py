@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
+from demur.enforce.enforcer import Enforcer, Occasion
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
 from demur.integrations.model_client.memory import Memory, memory_of
 

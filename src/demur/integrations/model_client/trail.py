@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 
 __all__ = ["Attempt", "Trail", "keep", "keep_ids", "note", "ruling_of", "trail_of"]
 

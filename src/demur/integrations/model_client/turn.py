@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from demur.enforce.texts import texts_in
 from demur.errors import InputError
-from demur.gate.texts import texts_in
 from demur.integrations.model_client.memory import Memory
 
 __all__ = [

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from agents import GuardrailFunctionOutput, ToolGuardrailFunctionOutput
 
-from demur.gate.ruling import Ruling
-from demur.gate.texts import texts_in
+from demur.enforce.ruling import Ruling
+from demur.enforce.texts import texts_in
 
 __all__ = ["get", "info_of", "parsed", "prompt_of", "text_of", "to_output", "to_tool_output"]
 

@@ -39,9 +39,9 @@ from agents import (
 from agents.memory import Session
 from agents.result import RunResultBase
 
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused, Ruling
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer
-from demur.gate.ruling import Refused, Ruling
 from demur.integrations.openai_agents.form import to_output
 from demur.integrations.openai_agents.hooks import Approved, Hooks, Whose
 from demur.integrations.openai_agents.protection import Protection

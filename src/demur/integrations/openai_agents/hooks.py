@@ -24,8 +24,8 @@ from agents import (
 )
 from agents.tracing import get_current_trace
 
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Refused, Ruling
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Refused, Ruling
 from demur.integrations.openai_agents.form import (
     info_of,
     parsed,

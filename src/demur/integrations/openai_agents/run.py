@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from demur.gate.ruling import Ruling
+    from demur.enforce.ruling import Ruling
     from demur.model.grant import Grant
 
 __all__ = ["Run"]

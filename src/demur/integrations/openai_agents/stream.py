@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from agents import RawResponsesStreamEvent
 from openai.types.responses import ResponseTextDeltaEvent
 
-from demur.gate.answer_stream import AnswerStream
-from demur.gate.ruling import Ruling
+from demur.enforce.answer_stream import AnswerStream
+from demur.enforce.ruling import Ruling
 from demur.integrations.openai_agents.form import get
 
 __all__ = ["Guarding", "Refusal", "RuleOnce", "released"]

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from demur.emit.openai import to_openai
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 from demur.integrations.extras import missing_extra
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened, Posted, Said

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from demur.gate.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, Ruling
 from demur.integrations.extras import missing_extra
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened, Posted, Said

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from demur.emit.openai import to_openai_part
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 from demur.integrations.extras import missing_extra
 from demur.integrations.model_client.form import Posted
 

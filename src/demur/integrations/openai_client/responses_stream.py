@@ -3,7 +3,7 @@
 from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 from demur.integrations.model_client.form import Posted
 from demur.integrations.model_client.held import Piece, Portion
 from demur.integrations.model_client.turn import field, listed, text_of

@@ -8,8 +8,8 @@ from pydantic_ai import RunContext
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Ruling
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling
 from demur.integrations.pydantic_ai.messages import asked_in, calls_of, definition, grants_of
 from demur.integrations.pydantic_ai.refused import RunRefused
 from demur.model.grant import Grant

@@ -19,10 +19,10 @@ from pydantic_ai.output import OutputContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling
+from demur.enforce.texts import texts_in
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Ruling
-from demur.gate.texts import texts_in
 from demur.integrations.pydantic_ai.calls import Calls, GrantFor
 from demur.integrations.pydantic_ai.held_back import Clearing, HeldBackModel
 from demur.integrations.pydantic_ai.messages import (

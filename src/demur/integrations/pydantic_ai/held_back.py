@@ -28,7 +28,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from demur.gate.answer_stream import AnswerStream
+from demur.enforce.answer_stream import AnswerStream
 from demur.integrations.pydantic_ai.refused import RunRefused, or_end
 
 __all__ = ["Clearing", "HeldBackModel"]

@@ -25,9 +25,9 @@ from pydantic_ai.tools import ToolDefinition as TheirDefinition
 from pydantic_core import to_jsonable_python
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.answers import with_resources
+from demur.enforce.ruling import Ruling
 from demur.errors import GrantError
-from demur.gate.answers import with_resources
-from demur.gate.ruling import Ruling
 from demur.guards.tool_call.manifest import ToolDefinition
 from demur.integrations.pydantic_ai.refused import denial
 from demur.model.grant import Grant

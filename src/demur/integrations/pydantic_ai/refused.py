@@ -3,7 +3,7 @@
 from pydantic_ai.exceptions import AgentRunError, ToolFailedError
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 
-from demur.gate.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, Ruling
 
 __all__ = ["RunRefused", "denial", "deny", "or_end"]
 

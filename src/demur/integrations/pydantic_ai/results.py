@@ -18,9 +18,9 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 
+from demur.enforce.ruling import Ruling
+from demur.enforce.texts import texts_in
 from demur.errors import InputError
-from demur.gate.ruling import Ruling
-from demur.gate.texts import texts_in
 from demur.integrations.pydantic_ai.messages import plain, unanswered
 from demur.integrations.pydantic_ai.refused import denial
 

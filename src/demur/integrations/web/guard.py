@@ -11,10 +11,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Refused, Ruling
 from demur.errors import InputError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused, Ruling
 from demur.integrations.web.problem import UnusableError
 from demur.integrations.web.prompt import prompt_text
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from demur.gate.ruling import Refused
+from demur.enforce.ruling import Refused
 from demur.integrations.web.guard import PromptGuard, check_length
 from demur.integrations.web.paths import Paths
 from demur.integrations.web.problem import UnusableError, refusal_response

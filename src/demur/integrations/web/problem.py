@@ -10,7 +10,7 @@ from starlette.responses import Response
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.emit.problem import MEDIA_TYPE, to_problem
-from demur.gate.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, Ruling
 from demur.model.refusal import Refusal
 
 __all__ = ["UnusableError", "refusal_response"]

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from demur.enforce.texts import texts_in
 from demur.errors import InputError
-from demur.gate.texts import texts_in
 
 __all__ = ["prompt_text"]
 

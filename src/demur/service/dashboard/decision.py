@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
+from demur.audit.exporting import pack_of
+from demur.audit.replay import Replay, Unreplayable, replay
+from demur.audit.story import gather_story, grants_told
+from demur.audit.ticket import ticket
 from demur.errors import DemurError, InputError
-from demur.gate.exporting import pack_of
-from demur.gate.replay import Replay, Unreplayable, replay
-from demur.gate.story import gather_story, grants_told
-from demur.gate.ticket import ticket
 from demur.model.record import DecisionRecord, Personal
 from demur.respond.audience import Audience
 from demur.respond.compose import compose

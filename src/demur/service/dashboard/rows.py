@@ -2,8 +2,8 @@
 
 import msgspec
 
+from demur.audit.story import amount_text
 from demur.errors import InputError
-from demur.gate.story import amount_text
 from demur.model.record import DecisionRecord
 
 __all__ = ["Row", "intent_of", "requester_of", "row_of"]

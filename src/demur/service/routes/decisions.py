@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
+from demur.audit.exporting import pack_of
+from demur.audit.pack import write_pack
+from demur.audit.replay import Unreplayable, replay
+from demur.audit.story import gather_story, grants_told
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.gate.clock import timestamp
-from demur.gate.exporting import pack_of
-from demur.gate.pack import write_pack
-from demur.gate.replay import Unreplayable, replay
-from demur.gate.story import gather_story, grants_told
 from demur.model.record import DecisionRecord
 from demur.service.access import Role
 from demur.service.call import Answer, Call, answer

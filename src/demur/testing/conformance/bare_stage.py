@@ -1,8 +1,8 @@
 """The stage without a framework: the enforcer itself, and what every adapter is held to."""
 
 from demur.emit.envelope import from_envelope
-from demur.gate.enforcer import Enforcer, Occasion
-from demur.gate.ruling import Ruling
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Ruling
 from demur.testing.conformance.scene import Ask, Filtered, Point, Say, Scene, Seen, Tools
 
 __all__ = ["BareStage"]

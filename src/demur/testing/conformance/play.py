@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from demur.codes.vocabulary import Advice, RefusalClass
-from demur.gate.enforcer import Enforcer
-from demur.gate.session import ACTION_TYPE
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.session import ACTION_TYPE
 from demur.testing.conformance.scene import Point, Scene, Seen, Stage, Tools
 from demur.testing.conformance.scene_gate import scene_enforcer
 from demur.testing.conformance.scenes import SCENES

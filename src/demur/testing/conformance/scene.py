@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 from demur.codes.vocabulary import Advice, RefusalClass
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.model.refusal import Refusal
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.rate_guard import RateGuard

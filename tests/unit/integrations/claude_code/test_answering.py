@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 from demur.integrations.claude_code.answering import Manner, answer
 from demur.integrations.claude_code.hook import Hook
 from demur.model.refusal import Refusal

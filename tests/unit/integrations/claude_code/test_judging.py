@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gates import rows
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.claude_code.answering import Manner
 from demur.integrations.claude_code.hook import Hook

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
-from demur.gate.occasion import Occasion
-from demur.gate.ruling import Ruling
+from demur.enforce.occasion import Occasion
+from demur.enforce.ruling import Ruling
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.questions import Question, about_call, aput, put, questions
 from demur.model.refusal import Refusal

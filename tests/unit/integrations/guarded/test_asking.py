@@ -12,10 +12,10 @@ from gates import AGENT, CORE, TEXT, finding, grant, opened, rows
 from toy_guards import seeing
 
 from demur.codes.vocabulary import Surface
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused, Ruling
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
-from demur.gate.ruling import Refused, Ruling
 from demur.integrations.guarded import guarded, guarding
 from demur.model.finding import Action
 from demur.policy.loader import parse_policy

@@ -7,9 +7,9 @@ from contextvars import copy_context
 import pytest
 from gates import gate_over, opened, rows
 
+from demur.enforce.ruling import Refused
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused
 from demur.integrations.guarded import current_ruling, guarding
 
 

@@ -10,10 +10,10 @@ import pytest
 from adapters.stage_guarded import STAGES
 from gates import AGENT, CORE, TEXT, grant, opened, rows
 
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused, Ruling
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused, Ruling
 from demur.integrations.guarded import current_ruling, guarded
 from demur.policy.loader import parse_policy
 from demur.testing.conformance.play import Played, play

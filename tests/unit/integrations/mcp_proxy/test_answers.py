@@ -3,7 +3,7 @@ from typing import Any
 
 from demur.emit.mcp import from_mcp
 from demur.emit.mcp_denial import from_mcp_denial
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 from demur.integrations.mcp_proxy.answers import refusal_to
 from demur.integrations.mcp_proxy.judge import Rules, judge_of
 from demur.integrations.mcp_proxy.open_requests import Asked

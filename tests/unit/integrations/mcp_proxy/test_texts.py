@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.gate.texts import texts_in
+from demur.enforce.texts import texts_in
 from demur.integrations.mcp_proxy.texts import readable
 
 NOISE = b"".join(hashlib.sha256(bytes([each])).digest() for each in range(100))

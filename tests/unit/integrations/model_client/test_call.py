@@ -10,10 +10,10 @@ from toy_models import Answer, Event, ToyForm, ToyStream, settings, strict
 
 from demur.codes.registry import Registry
 from demur.emit.envelope import to_envelope
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.ruling import Refused
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer, Occasion
 from demur.gate.pipeline import Pipeline
-from demur.gate.ruling import Refused
 from demur.integrations.model_client.call import ModelCall
 from demur.integrations.model_client.form import Posted
 from demur.integrations.model_client.raw import UnjudgedError

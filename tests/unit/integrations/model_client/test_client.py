@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from toy_models import Answer, ToyClient, ToyForm, settings
 
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.errors import InputTypeError, MissingExtraError
-from demur.gate.enforcer import Enforcer
 from demur.gate.pipeline import Pipeline
-from demur.gate.ruling import Refused
 from demur.integrations.model_client.client import Guarding, UnguardableError, guarded
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from toy_models import Event, ToyEvents, settings, strict
 
 from demur.emit.envelope import to_envelope
-from demur.gate.answer_stream import AnswerStream
-from demur.gate.enforcer import Enforcer
+from demur.enforce.answer_stream import AnswerStream
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.gate.pipeline import GuardStep, Pipeline
-from demur.gate.ruling import Refused
 from demur.guards.builtin import builtin_guard
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened

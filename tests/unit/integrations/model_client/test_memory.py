@@ -2,7 +2,7 @@
 
 import pytest
 
-from demur.gate.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.gate.pipeline import Pipeline
 from demur.integrations.model_client.memory import Memory, is_refusal, memory_of
 

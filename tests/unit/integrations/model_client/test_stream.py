@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from toy_models import Event, ToyEvents, ToyStream, settings
 
-from demur.gate.ruling import Refused
+from demur.enforce.ruling import Refused
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened
 from demur.integrations.model_client.stream import (

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from demur.codes.vocabulary import Surface
-from demur.gate.ruling import Ruling
+from demur.enforce.ruling import Ruling
 from demur.integrations.model_client.trail import Attempt, Trail, keep, note, ruling_of, trail_of
 from demur.model.refusal import Refusal
 

@@ -13,12 +13,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from web_talk import CHAT, ORDERS, app_with, ask, code_of
 
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.errors import InputError
-from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.gate.rate_guard import RateGuard
-from demur.gate.ruling import Refused
 from demur.guards.rate.limits import RateLimit
 from demur.integrations.web import PromptGuard, refusal_response
 

@@ -15,10 +15,10 @@ from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 from web_talk import CHAT, ORDERS, PROBLEM, app_with, ask, code_of
 
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.ruling import Refused
 from demur.errors import MissingExtraError
-from demur.gate.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.gate.ruling import Refused
 from demur.integrations.web import PromptGuard, RefusalMiddleware, refusal_response
 from demur.testing.conformance.play import Played, play
 from demur.testing.conformance.scene import Scene, Stage

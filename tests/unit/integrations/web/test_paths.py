@@ -4,8 +4,8 @@ import pytest
 from starlette.routing import compile_path
 from web_talk import ORDERS, app_with, ask
 
+from demur.enforce.enforcer import Enforcer
 from demur.errors import InputError, InputTypeError
-from demur.gate.enforcer import Enforcer
 from demur.integrations.web import PromptGuard
 from demur.integrations.web.paths import Paths
 

@@ -1,0 +1,1 @@
+"""What was decided, looked at again: packed, told, replayed, held against another policy."""

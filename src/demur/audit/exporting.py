@@ -1,0 +1,72 @@
+"""Exporting: everything that one decision was made of, gathered from the store.
+
+Policy and registry come by the digests that the record names, never from the files of
+today: a decision is proved by what judged it, or not at all.
+"""
+
+from collections.abc import Iterator
+
+from demur.audit.pack import Pack, Remembered
+from demur.errors import InputError
+from demur.memory.recall import Recall
+from demur.model.record import DecisionRecord
+from demur.store.store import Store
+
+__all__ = ["pack_of"]
+
+
+def pack_of(store: Store, record: DecisionRecord) -> Pack:
+    """Return the pack of a stored decision.
+
+    Raises:
+        InputError: The store lacks the policy, the registry or the earlier decision.
+        StorageError: The store cannot be read.
+    """
+    determinism = record.determinism
+    return Pack(
+        record=record,
+        policy=_text(store, "policy", determinism.policy_digest),
+        registry=_text(store, "registry", determinism.registry_digest),
+        memory=tuple(_remembered(store, record)),
+        earlier=_earlier(store, record),
+    )
+
+
+def _text(store: Store, kind: str, digest: str) -> str:
+    snapshot = store.snapshot(digest)
+    if snapshot is None or snapshot.kind != kind:
+        raise InputError(
+            f"the store does not hold the {kind} that decided",
+            where=digest,
+            help=f"the {kind} of today is never taken instead",
+        )
+    return snapshot.text
+
+
+def _remembered(store: Store, record: DecisionRecord) -> Iterator[Remembered]:
+    """Yield the experiences that the record names and the store still has."""
+    personal, digest = record.personal, record.determinism.memory_digest
+    if personal is None or digest is None:
+        return
+    recall = Recall.of_signals(personal.risk_signals, digest)
+    named = {one.memory_id for s in (recall.failure, recall.success) for one in s.top_k}
+    # As of then: what expired since is still evidence for as long as it is kept.
+    for one in store.experiences(record.tenant, record.created_at):
+        if one.memory_id in named:
+            yield Remembered(
+                memory_id=one.memory_id,
+                outcome=one.outcome,
+                severity=one.severity,
+                projection=one.projection,
+                vector=one.vector,
+            )
+
+
+def _earlier(store: Store, record: DecisionRecord) -> DecisionRecord | None:
+    if record.basis != "resolution" or record.continues is None:
+        return None
+    earlier = store.get(record.continues, record.tenant)
+    if earlier is None:
+        problem = "the store does not hold the decision that was resolved"
+        raise InputError(problem, where=record.continues)
+    return earlier

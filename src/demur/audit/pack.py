@@ -1,0 +1,272 @@
+"""A pack: one decision with everything it takes to make it again, anywhere, offline.
+
+The manifest names the digest of every member and, if somebody signed the pack, who did.
+The same decision always gives the same file, and a file that differs from it in a single
+byte is found out.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.audit.container import PackError, check_container, unzipped, zipped
+from demur.audit.lines import read_line, whole_record, write_line
+from demur.canonical import canonical_bytes, digest_of_bytes
+from demur.classification.keys import KeyRing, SigningKey
+from demur.errors import DemurError, InputError
+from demur.model.record import ChainLink, DecisionRecord
+
+__all__ = [
+    "EARLIER",
+    "MANIFEST",
+    "MEMORY",
+    "PACK_VERSION",
+    "POLICY",
+    "RECORD",
+    "REGISTRY",
+    "SEALED",
+    "Pack",
+    "PackError",
+    "Remembered",
+    "Signature",
+    "read_pack",
+    "write_pack",
+]
+
+PACK_VERSION = "decision_pack.v1"
+
+MANIFEST = "manifest.json"
+RECORD = "record.json"
+SEALED = "sealed.json"
+POLICY = "policy.yaml"
+REGISTRY = "registry.json"
+MEMORY = "memory.json"
+EARLIER = "earlier.json"
+_README = "README.txt"
+_NEEDED = (RECORD, POLICY, REGISTRY, _README)
+_OPTIONAL = (SEALED, MEMORY, EARLIER)
+_MEMBER = {"record": RECORD, "sealed": SEALED, "chain": MANIFEST}
+# Keys that sign grants sign packs too; neither signature can be taken for the other.
+_SIGNED = b"demur pack.v1\n"
+
+_WORDS = b"""\
+This is one decision of demur, and everything that it was made of.
+
+  record.json    what was decided
+  sealed.json    what came in (absent if it was erased); this may be personal
+  policy.yaml    the policy that judged
+  registry.json  the reason codes that it speaks
+  memory.json    the experiences that it was compared with, if any are still remembered
+  earlier.json   the decision that was resolved, if this is a resolution
+  manifest.json  the digest of each of these, and the record's place in its chain
+
+`demur replay FILE` checks all of it and makes the decision again.
+"""
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An experience that the request was compared with: what its score is made of."""
+
+    memory_id: str
+    outcome: str
+    severity: int
+    projection: str
+    vector: bytes
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose key says that this pack is genuine."""
+
+    key_id: str
+    algorithm: str
+    value: str
+
+
+class Pack(NamedTuple):
+    """What a pack holds. `signed_by` is the holder of a trusted key that signed it, if checked."""
+
+    record: DecisionRecord
+    policy: str
+    registry: str
+    memory: tuple[Remembered, ...] = ()
+    earlier: DecisionRecord | None = None
+    signature: Signature | None = None
+    signed_by: str | None = None
+
+
+class _Manifest(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    schema_version: str
+    decision_id: str
+    engine_version: str
+    members: dict[str, str]
+    chain: ChainLink | None = None
+    signature: Signature | None = None
+    digest: str = ""
+
+    def signed_bytes(self) -> bytes:
+        return _SIGNED + _plain(msgspec.structs.replace(self, signature=None, digest=""))
+
+    def complete(self) -> "_Manifest":
+        """Return the manifest with the digest that vouches for it."""
+        bare = msgspec.structs.replace(self, digest="")
+        return msgspec.structs.replace(bare, digest=digest_of_bytes(_plain(bare)))
+
+
+def _plain(value: Any) -> bytes:
+    return canonical_bytes(msgspec.to_builtins(value))
+
+
+_manifest = msgspec.json.Decoder(_Manifest).decode
+_memory = msgspec.json.Decoder(tuple[Remembered, ...]).decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, DemurError)
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def write_pack(pack: Pack, key: SigningKey | None = None) -> bytes:
+    """Return the bytes of the file, signed if there is a key to sign with."""
+    record, members = pack.record, _members(pack)
+    manifest = _Manifest(
+        schema_version=PACK_VERSION,
+        decision_id=record.decision_id,
+        engine_version=record.determinism.engine_version,
+        members={name: digest_of_bytes(raw) for name, raw in members.items()},
+        chain=record.chain,
+    )
+    if key is not None:
+        value = key.sign(manifest.signed_bytes())
+        signature = Signature(key_id=key.key_id, algorithm=key.algorithm, value=value)
+        manifest = msgspec.structs.replace(manifest, signature=signature)
+    return zipped({**members, MANIFEST: _plain(manifest.complete())})
+
+
+def _members(pack: Pack) -> dict[str, bytes]:
+    record = pack.record
+    members = {
+        _README: _WORDS,
+        RECORD: record.open_bytes(),
+        POLICY: pack.policy.encode(),
+        REGISTRY: pack.registry.encode(),
+    }
+    if record.sealed is not None:
+        members[SEALED] = record.sealed
+    if pack.memory:
+        members[MEMORY] = _plain(pack.memory)
+    if pack.earlier is not None:
+        members[EARLIER] = write_line(pack.earlier)
+    return members
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def read_pack(raw: bytes, keys: KeyRing | None = None) -> Pack:
+    """Return what a pack holds, after everything in it was held against its digest.
+
+    With `keys`, it also has to be signed by one of them.
+
+    Raises:
+        PackError: A byte is not what it was when the pack was written, or who wrote it is
+            not trusted; `where` is the member.
+    """
+    # INVARIANT: a pack in which any byte was changed is refused, and the member is named.
+    members = unzipped(raw)
+    manifest = _read_manifest(members)
+    _check_members(members, manifest)
+    check_container(raw, members)
+    signed_by = None if keys is None else _signer(manifest, keys)
+    return _pack(members, manifest)._replace(signed_by=signed_by)
+
+
+def _read_manifest(members: Mapping[str, bytes]) -> _Manifest:
+    if MANIFEST not in members:
+        raise PackError("the member is missing", where=MANIFEST)
+    raw = members[MANIFEST]
+    try:
+        manifest = _manifest(raw)
+        exact = _plain(manifest) == raw
+    except _UNREADABLE as error:
+        raise PackError(f"the manifest cannot be read: {error}", where=MANIFEST) from error
+    if not exact or manifest.complete() != manifest:
+        raise PackError("the member was changed: its digest differs", where=MANIFEST)
+    if manifest.schema_version != PACK_VERSION:
+        raise PackError("unknown schema version", where=MANIFEST, help=f"this is {PACK_VERSION}")
+    return manifest
+
+
+def _check_members(members: Mapping[str, bytes], manifest: _Manifest) -> None:
+    listed = manifest.members
+    for name in sorted({*listed, *members, *_NEEDED} - {MANIFEST}):
+        if name not in (*_NEEDED, *_OPTIONAL) or (name in members and name not in listed):
+            raise PackError("the member does not belong here", where=name)
+        if name not in members:
+            raise PackError("the member is missing", where=name)
+        if digest_of_bytes(members[name]) != listed[name]:
+            raise PackError("the member was changed: its digest differs", where=name)
+
+
+def _signer(manifest: _Manifest, keys: KeyRing) -> str:
+    signature = manifest.signature
+    if signature is None:
+        raise PackError("nobody signed the pack", where=MANIFEST)
+    key = keys.get(signature.key_id)
+    if key is None:
+        problem = f"signed with the key `{signature.key_id}`, which is not trusted"
+        raise PackError(problem, where=MANIFEST)
+    if key.algorithm != signature.algorithm or not key.verifies(
+        manifest.signed_bytes(), signature.value
+    ):
+        raise PackError(f"the signature is not that of {key.holder}", where=MANIFEST)
+    return key.holder
+
+
+def _pack(members: Mapping[str, bytes], manifest: _Manifest) -> Pack:
+    try:
+        record = whole_record(members[RECORD], members.get(SEALED), manifest.chain)
+    except InputError as error:
+        raise PackError(error.problem, where=_MEMBER[error.where or "record"]) from error
+    if record.decision_id != manifest.decision_id:
+        raise PackError("the manifest is of another decision", where=MANIFEST)
+    if record.determinism.engine_version != manifest.engine_version:
+        raise PackError("the manifest is of another engine", where=MANIFEST)
+    return Pack(
+        record=record,
+        policy=_text(members, POLICY),
+        registry=_text(members, REGISTRY),
+        memory=_read_memory(members),
+        earlier=_read_earlier(members),
+        signature=manifest.signature,
+    )
+
+
+def _text(members: Mapping[str, bytes], name: str) -> str:
+    try:
+        return members[name].decode()
+    except UnicodeDecodeError as error:
+        raise PackError("not UTF-8 text", where=name) from error
+
+
+def _read_memory(members: Mapping[str, bytes]) -> tuple[Remembered, ...]:
+    if MEMORY not in members:
+        return ()
+    try:
+        memory = _memory(members[MEMORY])
+        exact = _plain(memory) == members[MEMORY]
+    except _UNREADABLE as error:
+        raise PackError(f"not a list of experiences: {error}", where=MEMORY) from error
+    if not memory or not exact:
+        raise PackError("not written as packs are", where=MEMORY)
+    return memory
+
+
+def _read_earlier(members: Mapping[str, bytes]) -> DecisionRecord | None:
+    if EARLIER not in members:
+        return None
+    try:
+        return read_line(members[EARLIER])
+    except InputError as error:
+        raise PackError(error.problem, where=EARLIER) from error

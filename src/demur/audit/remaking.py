@@ -1,0 +1,119 @@
+"""Remaking a record: the decision in a pack, judged again and written down again.
+
+By the same engine and the same recorder that a gate has, so whatever a gate would write is
+compared, and a field that is added to records later is compared from then on.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from demur.audit.pack import EARLIER, RECORD, SEALED, Pack, PackError
+from demur.audit.recorded import Unreplayable, removed_paths
+from demur.errors import DemurError
+from demur.gate.asking import Asked, Beside, Continued
+from demur.gate.engine import Engine, Judgement, Question
+from demur.gate.recording import Recorder
+from demur.gate.redaction import Redacted
+from demur.gate.runtime import resolution
+from demur.memory.recall import SIGNALS
+from demur.model.record import DecisionRecord, Personal
+from demur.model.request import Request, read_request
+from demur.policy.policy import Mode
+
+__all__ = ["remake"]
+
+
+def remake(pack: Pack, personal: Personal, engine: Engine, question: Question) -> DecisionRecord:
+    """Return the record that the question leads to now, sealed, without a place in a chain.
+
+    Raises:
+        PackError: A part of the pack cannot be used.
+        Unreplayable: What is needed is not in the pack.
+    """
+    record = pack.record
+    before = _resolved(pack)
+    judgement = _judged(before, engine, question)
+    redaction = record.redaction
+    profile = "" if redaction is None else redaction.profile
+    recorder = Recorder(engine, _mode(record), profile, record.determinism.registry_digest)
+    return recorder.record(
+        replace(_asked(record, personal, question), scope=_scope(record, personal, before)),
+        judgement,
+        decision_id=record.decision_id,
+        salt=personal.salt,
+        recall=question.recall,
+        basis=record.basis,
+    )
+
+
+def _resolved(pack: Pack) -> DecisionRecord | None:
+    """Return the decision that the pack's resolves, None if it resolves none."""
+    if pack.record.basis == "request":
+        return None
+    if pack.earlier is None:
+        raise Unreplayable("the decision that was resolved is not in the pack", where=EARLIER)
+    if pack.earlier.sealed is None:
+        raise Unreplayable("the decision that was resolved was erased", where=EARLIER)
+    return pack.earlier
+
+
+def _judged(before: DecisionRecord | None, engine: Engine, question: Question) -> Judgement:
+    try:
+        if before is None:
+            return engine.judge(question)
+        decision = engine.resolve(before.decision, question)
+    except DemurError as error:
+        where = SEALED if before is None else EARLIER
+        raise PackError(f"cannot be judged: {error.problem}", where=where) from error
+    return resolution(decision, before.decision_id)
+
+
+def _asked(record: DecisionRecord, personal: Personal, question: Question) -> Asked:
+    removed = removed_paths(record)
+    signals = personal.risk_signals
+    if question.recall is not None:
+        signals = {key: value for key, value in signals.items() if key not in SIGNALS}
+    return Asked(
+        request=_request(personal, removed),
+        tenant=record.tenant,
+        beside=Beside(personal.findings, personal.grants, record.accepted, signals),
+        redacted=Redacted(personal.request, removed),
+        continued=Continued(record.root_id, record.attempt, record.attempts_left),
+        now=_moment(record.created_at),
+    )
+
+
+def _scope(
+    record: DecisionRecord, personal: Personal, before: DecisionRecord | None
+) -> Mapping[str, str] | None:
+    """Return the scope that is to be taken as given; None where it follows from the request."""
+    if before is not None:
+        return before.decision.scope
+    # It was made before redaction.
+    return personal.scope if removed_paths(record) else None
+
+
+def _request(personal: Personal, removed: tuple[str, ...]) -> Request:
+    try:
+        return read_request(personal.request)
+    except DemurError as error:
+        if removed:
+            problem = "redaction removed what every request needs"
+            raise Unreplayable(problem, where=error.where or "request") from error
+        raise PackError(f"not a request: {error.problem}", where=SEALED) from error
+
+
+def _mode(record: DecisionRecord) -> Mode:
+    try:
+        return Mode(record.policy.mode)
+    except ValueError as error:
+        raise PackError(f"there is no mode `{record.policy.mode}`", where=RECORD) from error
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise PackError(f"`{text}` is no time", where=RECORD) from error

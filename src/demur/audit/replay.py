@@ -1,0 +1,179 @@
+"""Replay: make a recorded decision again, from the pack alone, and compare.
+
+A replay re-evaluates. The recorded request goes through the recorded policy again, with
+the recorded findings, recollections and judgements of grants; the whole record is then
+made anew, and every field of it is compared. What was erased, what redaction removed and
+the policy compared, and what demur decided itself (a lost store, an id used twice) cannot
+be replayed; that is said, never guessed.
+
+Which engine: decisions of this very version have to come out the same. Those of any other
+version are compared just as strictly; where one differs, both versions are named, and the
+entries under "Meaning" in the changelog between them say whether it was to be expected. A
+record with fields that this version does not know is refused: replay it with its own.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.audit.difference import Difference, differences, sealed_differences
+from demur.audit.pack import MANIFEST, POLICY, RECORD, REGISTRY, SEALED, Pack, PackError
+from demur.audit.recorded import (
+    Unreplayable,
+    recorded_memory,
+    recorded_question,
+    removed_paths,
+)
+from demur.audit.remaking import remake
+from demur.audit.rescoring import rescored
+from demur.canonical import digest_of_bytes
+from demur.codes.bundle import unbundle
+from demur.errors import DemurError, InputError
+from demur.gate.engine import Engine
+from demur.model.record import DecisionRecord, Personal
+from demur.policy.loader import parse_policy
+from demur.store.rows import Head
+from demur.version import __version__
+
+__all__ = ["Replay", "Unreplayable", "check_heads", "engine_of", "replay"]
+
+
+class Replay(NamedTuple):
+    """How a replay went. `notes` say what a reader should know, such as another engine."""
+
+    record: DecisionRecord
+    replayed: DecisionRecord
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        """Whether the same decision came out."""
+        return not self.differences
+
+
+def replay(pack: Pack) -> Replay:
+    """Return how the decision in a pack compares with the same decision made again.
+
+    Raises:
+        PackError: The parts of the pack do not belong together.
+        Unreplayable: What is needed is not in the pack.
+    """
+    record = pack.record
+    engine = engine_of(pack)
+    try:
+        question = recorded_question(record, engine)
+    except InputError as error:
+        raise PackError(error.problem, where=SEALED) from error
+    personal = record.personal
+    assert personal is not None
+    replayed = remake(pack, personal, engine, question)
+    found = [
+        *differences(record, replayed),
+        *_sealed_differences(record, personal, replayed),
+        *_place_differences(pack, personal),
+    ]
+    notes = list(_notes(pack))
+    if question.recall is not None and engine.memory is not None:
+        scores = rescored(personal.request, question.recall, engine.memory, pack.memory)
+        found.extend(scores.differences)
+        notes.extend(scores.notes)
+    return Replay(record, replayed, tuple(found), tuple(notes))
+
+
+def engine_of(pack: Pack) -> Engine:
+    """Return the engine that decided: the pack's policy over the pack's registry.
+
+    Raises:
+        PackError: One of them is not the one that the record names.
+    """
+    determinism = pack.record.determinism
+    if digest_of_bytes(pack.registry.encode()) != determinism.registry_digest:
+        raise PackError("not the registry that the record names", where=REGISTRY)
+    try:
+        registry = unbundle(pack.registry, REGISTRY)
+        policy = parse_policy(pack.policy, POLICY, registry=registry)
+        memory = recorded_memory(pack.record)
+    except InputError as error:
+        raise PackError(error.problem, where=RECORD) from error
+    except DemurError as error:
+        raise PackError(f"cannot be used: {error.problem}", where=error.where) from error
+    if policy.digest != determinism.policy_digest:
+        raise PackError("not the policy that the record names", where=POLICY)
+    return Engine(policy, registry=registry, memory=memory)
+
+
+def check_heads(record: DecisionRecord, heads: Iterable[Head]) -> tuple[str, ...]:
+    """Return what exported heads say about the record's place in its chain, as notes.
+
+    A head is the hash of one place: it can only speak about the record at that place and
+    about the one that follows.
+
+    Raises:
+        PackError: A head says that another record stands there, or the pack names no place.
+    """
+    link = record.chain
+    if link is None:
+        raise PackError("the pack does not say where in its chain the record is", where=MANIFEST)
+    own = {head.seq: head.hash for head in heads if head.tenant == record.tenant}
+    if own.get(link.seq, link.hash) != link.hash:
+        raise PackError(f"the head of place {link.seq} is of another record", where=RECORD)
+    if own.get(link.seq - 1, link.previous) != link.previous:
+        raise PackError(f"the head of place {link.seq - 1} is of another chain", where=MANIFEST)
+    if link.seq in own:
+        return (f"a head confirms the record at place {link.seq} of its chain",)
+    if link.seq - 1 in own:
+        return (f"a head confirms the chain up to the record before, place {link.seq - 1}",)
+    return (f"no head speaks about place {link.seq} of this chain: `demur audit` needs the store",)
+
+
+def _sealed_differences(
+    record: DecisionRecord, personal: Personal, replayed: DecisionRecord
+) -> Iterator[Difference]:
+    again = replayed.personal
+    assert again is not None
+    fields = ["requester", "scope", "facts"]
+    # Memory's signals stand in the place of any that came in under the same name.
+    if record.basis == "request" and record.determinism.memory_digest is None:
+        fields.append("inputs_digest")
+        # Of a continued request, the record does not say which grants came in with it.
+        if not removed_paths(record) and record.continues is None:
+            fields.append("fingerprint")
+    yield from sealed_differences(personal, again, fields)
+
+
+def _place_differences(pack: Pack, personal: Personal) -> Iterator[Difference]:
+    """Yield where the record is not of the tenant or the family that it says it is of."""
+    record, before = pack.record, pack.earlier
+    # A request need not name its tenant; one that does is never decided for another.
+    claimed = (personal.request.get("tenant") or {}).get("id", record.tenant)
+    pairs: list[tuple[str, Any, Any]] = [("tenant", record.tenant, claimed)]
+    if before is not None and before.personal is not None:
+        first, first_id = before.personal, before.decision_id
+        pairs += [
+            ("continues", record.continues, first_id),
+            ("tenant", record.tenant, before.tenant),
+            ("root_id", record.root_id, before.root_id or first_id),
+            ("sealed.findings", personal.findings, first.findings),
+        ]
+        if not removed_paths(record):
+            asked_again = {**first.request, "request_id": None, "continues": first_id}
+            pairs.append(("sealed.request", personal.request, asked_again))
+    for field, recorded, replayed in pairs:
+        if recorded != replayed:
+            yield Difference(field, msgspec.to_builtins(recorded), msgspec.to_builtins(replayed))
+
+
+def _notes(pack: Pack) -> Iterator[str]:
+    version = pack.record.determinism.engine_version
+    if version != __version__:
+        yield f"decided by engine {version}, replayed by {__version__}"
+    if pack.record.chain is None:
+        yield "the pack does not say where the record stands in its chain"
+    if pack.signed_by is not None:
+        yield f"signed by {pack.signed_by}"
+    elif pack.signature is not None:
+        yield f"signed with the key {pack.signature.key_id}; without `--keys` that is not checked"
+    if pack.earlier is not None:
+        yield "the decision that was resolved is taken as recorded: replay its own pack"

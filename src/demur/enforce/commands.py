@@ -1,0 +1,64 @@
+"""Which tools run what stands in their arguments, and what they would run."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from demur.enforce.described import Opaque
+from demur.enforce.texts import texts_in
+from demur.errors import InputTypeError
+
+__all__ = ["commands_in"]
+
+# By the last part of a tool's name, in small letters without marks.
+_TOOLS = frozenset(
+    {
+        *("bash", "sh", "shell", "localshell", "zsh", "cmd", "console", "exec", "terminal"),
+        *("powershell", "pwsh", "monitor", "bashtool", "shelltool", "shellexec"),
+        *("runbash", "runcommand", "runshell", "runshellcommand", "runterminal"),
+        *("runinterminal", "runterminalcommand", "runterminalcmd"),
+        *("executebash", "executecommand", "executeshell", "executeshellcommand"),
+        *("python", "python3", "pythonrepl", "pythonreplast", "repl", "runpython"),
+        *("executepython", "codeinterpreter", "runcode", "executecode"),
+        *("runscript", "executescript"),
+    }
+)
+_ARGUMENTS = ("command", "commands", "cmd", "script", "code", "query", "input", "source")
+_PART = re.compile(r"__|[./:]")
+_MARKS = re.compile(r"[^a-z0-9]")
+
+
+def commands_in(name: str, arguments: Mapping[str, Any], named: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a call would run; nothing for a tool that runs no commands.
+
+    `named` are further tools and the argument that holds their command.
+
+    Raises:
+        InputTypeError: What a tool would run cannot be read.
+    """
+    if name in named:
+        yield from _commands(arguments.get(named[name]))
+    elif _MARKS.sub("", _PART.split(name)[-1].lower()) in _TOOLS:
+        given = [arguments[each] for each in _ARGUMENTS if each in arguments]
+        # Without an argument that we know, whatever it runs is in one of them.
+        for value in given or arguments.values():
+            yield from _commands(value) if given or not _is_nested(value) else [texts_in(value)]
+
+
+def _is_nested(value: Any) -> bool:
+    words = isinstance(value, list | tuple) and all(type(word) is str for word in value)
+    return not words and not isinstance(value, str)
+
+
+def _commands(value: Any) -> Iterator[str]:
+    if value is None:
+        return
+    if isinstance(value, list | tuple) and all(type(word) is str for word in value):
+        # Words of one command, or one command each: both readings count.
+        yield shlex.join(value)
+        yield "\n".join(value)
+    elif isinstance(value, str) and not isinstance(value, Opaque):
+        yield value
+    else:
+        raise InputTypeError.expected("a command", "a text, or a list of words", value)

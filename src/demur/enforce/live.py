@@ -1,0 +1,62 @@
+"""Whether an answer can be guarded while it is written, or has to be held until its end."""
+
+from math import inf
+
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
+from demur.enforce.ruling import counts
+from demur.gate.gate import Gate
+from demur.gate.pipeline import GuardStep, Pipeline
+from demur.guards.builtin import builtin_of
+from demur.guards.events import config_of
+from demur.guards.output.stream_flow import OnBlock, StreamConfig
+from demur.guards.text_rules.rules import builtin_rules
+from demur.model.finding import Action
+from demur.policy.policy import Mode
+
+__all__ = ["live", "longest"]
+
+
+def live(pipeline: Pipeline, gate: Gate | None, registry: Registry) -> StreamConfig | None:
+    """Return how an answer is guarded while it comes, or None if it has to be held."""
+    if gate is not None and not _follows(gate):
+        return None
+    steps = _output_steps(pipeline)
+    if len(steps) != 1:
+        return None
+    [step] = steps
+    if step.shadow or step.timeout_s is not None or not _is_builtin(step):
+        return None
+    config = config_of(Surface.OUTPUT, step.config)
+    rules = builtin_rules(Surface.OUTPUT) if config.rules is None else config.rules
+    warnings = [rule for rule in rules.rules if rule.action is Action.WARN]
+    if any(counts(rule.code, rule.action, registry) for rule in warnings):
+        return None
+    return StreamConfig(output=config, on_block=OnBlock.END)
+
+
+def longest(pipeline: Pipeline, gate: Gate | None) -> float:
+    """Return how long an answer may become before a guard refuses it; infinite if none does."""
+    if gate is not None and gate.mode is not Mode.ENFORCE:
+        return inf
+    lengths = (
+        float(config_of(Surface.OUTPUT, step.config).longest)
+        for step in _output_steps(pipeline)
+        if _is_builtin(step) and step.on_failure == "closed" and not step.shadow
+    )
+    return min(lengths, default=inf)
+
+
+def _output_steps(pipeline: Pipeline) -> list[GuardStep]:
+    return [one for one in pipeline.steps if one.guard.SURFACE == Surface.OUTPUT]
+
+
+def _is_builtin(step: GuardStep) -> bool:
+    return getattr(step.guard, "__name__", "") == builtin_of(Surface.OUTPUT).module
+
+
+def _follows(gate: Gate) -> bool:
+    """Return whether the gate stops exactly what findings alone would stop."""
+    policy = gate.policy
+    reads = any(rule.reads_findings for rule in policy.rules)
+    return gate.mode is Mode.ENFORCE and not policy.shadows and not reads

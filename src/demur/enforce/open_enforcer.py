@@ -1,0 +1,46 @@
+"""An enforcer in one line: by a settings file, or by the policy that agents begin with."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from demur.enforce.enforcer import Enforcer
+from demur.gate.config import Config, find_config, load_config, open_gate
+from demur.gate.gate import Gate
+from demur.policy.loader import parse_policy
+from demur.store.opening import open_store
+
+__all__ = ["agent_policy", "open_enforcer"]
+
+_STORE = "demur.db"
+
+
+def open_enforcer(config: Config | Path | str | None = None, **settings: Any) -> Enforcer:
+    """Return an enforcer with a gate of its own; `settings` are those of `Enforcer`. Close it.
+
+    `config` is a `Config` or a settings file; without one, the file that `DEMUR_CONFIG` names
+    or `demur.toml` in the working directory. Where there is none, guards decide, and records
+    go to `demur.db` in the working directory.
+
+    Raises:
+        InputError: The settings cannot be used.
+        PolicyError: The policy cannot be used.
+    """
+    gate = _gate(config)
+    try:
+        return Enforcer(gate, **settings)
+    except BaseException:
+        gate.close()
+        raise
+
+
+def agent_policy() -> str:
+    """Return the text of the policy that agents begin with."""
+    return (files("demur.enforce") / "agent_policy.yaml").read_text(encoding="utf-8")
+
+
+def _gate(config: Config | Path | str | None) -> Gate:
+    given = find_config() if config is None else config
+    if given is None:
+        return Gate(parse_policy(agent_policy(), "agent_policy.yaml"), open_store(_STORE))
+    return open_gate(given if isinstance(given, Config) else load_config(given))

@@ -1,0 +1,236 @@
+"""A ruling: what was concluded where something was about to happen, for whoever enforces it.
+
+It rests on what guards found and, where a gate decides, on its record. One ruling holds the
+words for each reader: a line for logs, a message for a model, a text for a person, an
+envelope for programs.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Surface
+from demur.emit.envelope import to_envelope
+from demur.enforce.answers import answer_for, help_lines
+from demur.errors import DemurError
+from demur.model.finding import Action, Finding
+from demur.model.next_step import NextStep, next_step
+from demur.model.record import DecisionRecord
+from demur.model.refusal import Refusal
+from demur.policy.evaluation import floor
+
+__all__ = ["Refused", "Ruling", "counts", "refusal_of", "rule"]
+
+
+# Members of evidence that repeat the text itself; the record keeps them.
+_QUOTES = frozenset({"excerpt"})
+
+
+class Ruling(NamedTuple):
+    """Go ahead, or not and why.
+
+    It is true if it allows; `refusal` is there exactly if it does not. `constraints` bind
+    whoever goes ahead. `obligations` must be met either way: a person looks at it, the
+    `resources` are shown. `locale` chooses the words for a person.
+    """
+
+    surface: Surface
+    allowed: bool = True
+    findings: tuple[Finding, ...] = ()
+    record: DecisionRecord | None = None
+    refusal: Refusal | None = None
+    constraints: tuple[str, ...] = ()
+    obligations: tuple[Obligation, ...] = ()
+    resources: tuple[str, ...] = ()
+    locale: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+    @property
+    def line(self) -> str:
+        """The refusal in one line, for logs and programs that read text; empty if allowed."""
+        return "" if self.refusal is None else self.refusal.line
+
+    @property
+    def next_step(self) -> NextStep | None:
+        """What to do after the refusal."""
+        return None if self.refusal is None else next_step(self.refusal)
+
+    @property
+    def message(self) -> str:
+        """What a model is told: the line, and below it the way on."""
+        step = self.next_step
+        return "" if step is None else f"{self.line}\n{step.sentence}"
+
+    @property
+    def words(self) -> str:
+        """What a person is told instead of an answer; empty if allowed."""
+        if self.refusal is None:
+            return ""
+        return answer_for(self.refusal, self.resources, self.locale)
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        """The refusal as plain JSON; empty if allowed."""
+        return {} if self.refusal is None else to_envelope(self.refusal)
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether nothing lifts it."""
+        return self.refusal is not None and self.refusal.refusal_class is RefusalClass.HARD_BLOCK
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing was judged: a guard, the store or the caller's data was at fault."""
+        return self.refusal is not None and not self.refusal.decided
+
+    @property
+    def may_be_approved(self) -> bool:
+        """Whether it waits for somebody's approval, and for nothing else."""
+        refusal = self.refusal
+        return (
+            refusal is not None
+            and refusal.decided
+            and refusal.refusal_class is RefusalClass.WORKFLOW_BLOCK
+            and refusal.advice is Advice.REQUEST_APPROVAL
+        )
+
+    def or_raise(self) -> Self:
+        """Return the ruling if it allows.
+
+        Raises:
+            Refused: It does not.
+        """
+        if self.refusal is not None:
+            raise Refused(self)
+        return self
+
+
+class Refused(DemurError):  # noqa: N818 - it says what happened, and nothing went wrong
+    """Something was refused; `ruling` says all about it. As text it is the refusal line."""
+
+    def __init__(self, ruling: Ruling) -> None:
+        assert ruling.refusal is not None
+        super().__init__(ruling.line)
+        self.ruling = ruling
+        self.refusal = ruling.refusal
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        """The refusal as plain JSON."""
+        return self.ruling.envelope
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Ruling]]:
+        return type(self), (self.ruling,)
+
+
+def rule(
+    surface: Surface,
+    findings: Iterable[Finding],
+    record: DecisionRecord | None,
+    *,
+    registry: Registry,
+    locale: str | None = None,
+    said: Refusal | None = None,
+) -> Ruling:
+    """Return the ruling on findings and the gate's decision on them; without one, theirs alone.
+
+    `said` is the refusal that a finding was made of, where somebody else had refused: if it
+    is the one that counts, it is handed on whole.
+    """
+    found = tuple(findings)
+    # INVARIANT: a ruling allows exactly what the gate allows, or else what no finding stops.
+    if record is not None:
+        allowed = record.may_execute
+    else:
+        allowed = not any(counts(one.code, one.action, registry) for one in found)
+    obligations = _obligations(found, record, registry)
+    return Ruling(
+        surface,
+        allowed,
+        found,
+        record,
+        None if allowed else refusal_of(found, record, registry, said),
+        _constraints(record),
+        obligations,
+        help_lines(found, obligations, locale),
+        locale,
+    )
+
+
+def counts(code: str, action: Action, registry: Registry) -> bool:
+    """Return whether a finding of that kind stops what it is about where no gate decides."""
+    entry = registry[code]
+    # Neither what nobody could judge nor what obliges can be a mere warning.
+    return action is not Action.WARN or not entry.decided or bool(entry.obligations)
+
+
+def refusal_of(
+    findings: Sequence[Finding],
+    record: DecisionRecord | None,
+    registry: Registry,
+    said: Refusal | None = None,
+) -> Refusal:
+    """Return the refusal that speaks for all that was found and decided: of the strictest code."""
+    counted = [one for one in findings if counts(one.code, one.action, registry)]
+    codes = [one.code for one in counted] if record is None else record.reason_codes
+    code = max(codes, key=lambda each: _strictness(each, findings, registry))
+    decision_id = None if record is None else record.decision_id
+    if said is not None and said.code == code:
+        return msgspec.structs.replace(said, decision_id=decision_id)
+    found = next((one for one in counted if one.code == code), None)
+    if found is None:
+        return Refusal.of(
+            code,
+            registry[code].summary,
+            evidence=_needs(record),
+            decision_id=decision_id,
+            registry=registry,
+        )
+    return Refusal.of(
+        code,
+        found.detail,
+        evidence={**_needs(record), **_told(found)},
+        surface=found.surface,
+        decision_id=decision_id,
+        registry=registry,
+    )
+
+
+def _strictness(code: str, findings: Iterable[Finding], registry: Registry) -> tuple[int, int]:
+    """Return the rank of a code: by the verdict that it asks for, then by its class."""
+    entry = registry[code]
+    asked = {one.action for one in findings if one.code == code} or {Action.BLOCK}
+    kind = entry.refusal_class
+    verdict = max(floor(entry, action).precedence for action in asked)
+    return verdict, 0 if kind is None else kind.strictness
+
+
+def _told(found: Finding) -> dict[str, Any]:
+    """Return the evidence without what it quotes: a refusal may reach who must not read that."""
+    return {name: value for name, value in found.evidence.items() if name not in _QUOTES}
+
+
+def _needs(record: DecisionRecord | None) -> dict[str, Any]:
+    """Return what the decision names that would help, as evidence says it."""
+    if record is None:
+        return {}
+    needs = {"missing": list(record.missing), "constraints": list(record.constraints)}
+    return {name: listed for name, listed in needs.items() if listed}
+
+
+def _constraints(record: DecisionRecord | None) -> tuple[str, ...]:
+    bound = record is not None and record.decision_output is DecisionOutput.ALLOW_CONSTRAINED
+    return record.constraints if record is not None and bound else ()
+
+
+def _obligations(
+    findings: Iterable[Finding], record: DecisionRecord | None, registry: Registry
+) -> tuple[Obligation, ...]:
+    named = {duty for found in findings for duty in registry[found.code].obligations}
+    if record is not None:
+        named |= set(record.obligations)
+    return tuple(duty for duty in Obligation if duty in named)

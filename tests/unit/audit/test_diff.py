@@ -1,0 +1,307 @@
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from gates import (
+    CORE,
+    POLICY,
+    TEXT,
+    Ticking,
+    cleanup,
+    finding,
+    grant,
+    opened,
+    refund,
+    rows,
+    stored,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.audit.diff import Change, Comparison, Failure, _Judge, compare
+from demur.audit.lines import read_lines, write_line
+from demur.canonical import digest_of_bytes
+from demur.codes.vocabulary import Verdict
+from demur.errors import InputError
+from demur.gate.engine import Engine, Question
+from demur.gate.redaction import profile_named
+from demur.memory.recall import Recall
+from demur.memory.settings import MemorySettings
+from demur.model.record import DecisionRecord, Similarity
+from demur.policy.loader import parse_policy
+from demur.policy.policy import Policy
+
+
+def candidate(old: str = "", new: str = "") -> Policy:
+    assert old in TEXT
+    return parse_policy(TEXT.replace(old, new) if old else TEXT, registry=CORE)
+
+
+def compared(
+    policy: Policy, records: Iterable[DecisionRecord | InputError], **more: Any
+) -> Comparison:
+    return compare(policy, records, registry=CORE, **more)
+
+
+def decided(*requests: dict[str, Any], **settings: Any) -> list[DecisionRecord]:
+    with opened(**settings) as gate:
+        return [gate.decide(request) for request in requests]
+
+
+def test_the_policy_that_decided_changes_nothing() -> None:
+    with opened(memory=MemorySettings(lift=True)) as gate:
+        gate.learn(gate.decide(refund(20)).decision_id, "failure", severity=5)
+        gate.decide(refund(20))
+        gate.decide(refund("much"))
+        gate.decide(refund(), findings=[finding()])
+        gate.decide(refund(400), grants=[grant({"action": "refund"})])
+        gate.decide(cleanup(), accepted=["dry_run"])
+        found = compared(POLICY, rows(gate))
+
+    assert (found.compared, found.changed, found.failed) == (6, 0, 0)
+    assert found.sound
+
+
+def test_changed_verdicts_are_counted_from_what_to_what() -> None:
+    records = decided(*(refund(value) for value in (100, 260, 300, 400)))
+    found = compared(parse_policy(TEXT.replace("250", "350"), registry=CORE), records)
+
+    assert found.verdicts == {
+        (Verdict.ALLOW, Verdict.ALLOW): 1,
+        (Verdict.ESCALATE, Verdict.ALLOW): 2,
+        (Verdict.ESCALATE, Verdict.ESCALATE): 1,
+    }
+    assert found.codes == {"-REFUND_OVER_ESCALATION_LIMIT": 2}
+    assert found.changed == 2
+    assert found.changes[0] == Change(
+        decision_id=records[1].decision_id,
+        action_type="refund",
+        before=Verdict.ESCALATE,
+        after=Verdict.ALLOW,
+        codes_gone=("REFUND_OVER_ESCALATION_LIMIT",),
+        codes_new=(),
+        also=("decision_output", "refusal_class", "obligations"),
+    )
+
+
+def test_another_code_is_a_change_though_the_verdict_stays() -> None:
+    policy = candidate("[REFUND_OVER_ESCALATION_LIMIT]", "[REFUND_PATTERN_ANOMALY]")
+    found = compared(policy, decided(refund(400)))
+
+    assert found.changed == 1
+    assert found.codes == {"+REFUND_PATTERN_ANOMALY": 1, "-REFUND_OVER_ESCALATION_LIMIT": 1}
+
+
+def test_another_obligation_is_a_change_though_verdict_and_codes_stay() -> None:
+    found = compared(candidate("[human_review]", "[]"), decided(refund(400)))
+
+    assert found.changed == 1
+    assert not found.codes
+    assert found.also == {"obligations": 1}
+
+
+def test_the_order_of_rules_in_a_policy_is_no_change() -> None:
+    blocks = TEXT.split("  - id: ")
+    turned = "  - id: ".join([blocks[0], *reversed(blocks[1:])])
+    record = decided(refund(400, evidence={"chargeback_risk": 0.95}))
+
+    assert len(record[0].reason_codes) == 3
+    assert compared(parse_policy(turned, registry=CORE), record).changed == 0
+
+
+def test_the_same_request_id_twice_is_no_change() -> None:
+    with opened() as gate:
+        gate.decide(refund(400, request_id="r", tenant={"id": "a"}))
+        gate.decide(refund(400, request_id="r", tenant={"id": "b"}))
+        gate.decide(refund(400, request_id="r", tenant={"id": "a"}))
+        found = compared(POLICY, [*rows(gate), *rows(gate)])
+
+    assert (found.compared, found.changed) == (4, 0)
+
+
+def test_what_no_policy_decided_is_skipped_and_what_was_erased_is_counted() -> None:
+    with opened() as gate:
+        asked = gate.decide(cleanup())
+        gate.resolve(asked.decision_id, accepted=["dry_run"])
+        gate.decide(refund(1, request_id="r"))
+        gate.decide(refund(2, request_id="r"))
+        gate.decide({"action": {"type": "refund"}, "subject": {"id": "eve"}})
+        stored(gate).erase("default", "eve")
+        found = compared(POLICY, rows(gate))
+
+    assert (found.compared, found.skipped, found.erased, found.failed) == (2, 2, 1, 0)
+    assert found.sound
+
+
+def test_nothing_compared_is_not_a_match() -> None:
+    assert not compared(POLICY, []).sound
+    erased = [msgspec.structs.replace(record, sealed=None) for record in decided(refund())]
+    assert not compared(POLICY, erased).sound
+
+
+@given(
+    st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)
+)
+def test_only_a_comparison_of_something_without_failures_is_sound(
+    compared_: int, changed: int, failed: int, skipped: int, erased: int
+) -> None:
+    """INVARIANT: nothing compared is never a success."""
+    found = compared(POLICY, [])._replace(
+        compared=compared_, changed=changed, failed=failed, skipped=skipped, erased=erased
+    )
+
+    assert found.sound == (compared_ > 0 and failed == 0)
+
+
+def test_a_field_that_redaction_removed_and_the_candidate_compares_is_a_failure() -> None:
+    profile = profile_named("default", ["evidence.note"])
+    request = refund(evidence={"ticket_id": "T-1", "note": "secretly"})
+    record = decided(request, redaction=profile)
+    reads_note = candidate("evidence.ticket_id: {exists: true}", "evidence.note: {exists: true}")
+
+    assert compared(POLICY, record).sound
+    found = compared(reads_note, record)
+    assert found.compared == 0
+    assert found.failures == (
+        Failure(
+            record[0].decision_id,
+            "evidence.note: redaction removed what the policy compares: nothing is guessed",
+        ),
+    )
+
+
+def test_a_changed_sealed_half_is_a_failure() -> None:
+    [record] = decided(refund())
+    assert record.sealed is not None
+    torn = msgspec.structs.replace(record, sealed=record.sealed.replace(b"T-1", b"T-2"))
+    found = compared(POLICY, [record, torn])
+
+    assert (found.compared, found.failed, found.sound) == (1, 1, False)
+    assert "digest differs" in found.failures[0].problem
+
+
+def test_a_finding_that_nobody_knows_any_more_is_a_failure() -> None:
+    with opened() as gate:
+        record = gate.decide(refund(), findings=[finding()])
+    personal = record.personal
+    assert personal is not None
+    sealed = msgspec.json.encode(
+        msgspec.structs.replace(personal, findings=(finding("acme.com/GONE"),))
+    )
+    digest = digest_of_bytes(sealed)
+    unknown = msgspec.structs.replace(record, sealed=sealed, sealed_digest=digest)
+    found = compared(POLICY, [unknown])
+
+    assert found.failed == 1
+    assert "acme.com/GONE" in found.failures[0].problem
+
+
+def test_lines_that_cannot_be_read_are_failures_with_their_place() -> None:
+    good = [write_line(record) for record in decided(refund())]
+    found = compared(POLICY, read_lines([*good, b"{}", b"nonsense"]))
+
+    assert (found.compared, found.failed) == (1, 2)
+    assert [failure.decision_id for failure in found.failures] == ["line 2", "line 3"]
+
+
+def test_an_error_without_a_place_is_a_failure_too() -> None:
+    assert compared(POLICY, [InputError("torn")]).failures == (Failure("?", "torn"),)
+
+
+def test_all_are_counted_but_only_some_are_kept() -> None:
+    records = decided(*(refund(300 + value) for value in range(5)))
+    policy = candidate("gt: 250", "gt: 999")
+    found = compared(policy, [*records, *map(InputError, "abc")], keep=2)
+
+    assert (found.changed, len(found.changes)) == (5, 2)
+    assert (found.failed, len(found.failures)) == (3, 2)
+
+
+# -- memory and authority ----------------------------------------------------------------
+
+
+def test_memory_speaks_by_the_settings_of_then() -> None:
+    wary, bold = MemorySettings(), MemorySettings(block=1, escalate=1)
+    records = []
+    for settings in (wary, bold):
+        with opened(memory=settings) as gate:
+            gate.learn(gate.decide(refund(20)).decision_id, "failure", severity=5)
+            records.append(gate.decide(refund(40)))
+
+    assert [record.verdict for record in records] == [Verdict.ESCALATE, Verdict.ALLOW]
+    assert compared(POLICY, records).changed == 0
+
+
+def test_a_grant_that_lifted_nothing_then_may_lift_now() -> None:
+    with opened() as gate:
+        record = gate.decide(refund(200), grants=[grant({"action": "refund"})])
+    assert record.ignored_grants[0].why == "lifts_nothing"
+    found = compared(parse_policy(TEXT.replace("250", "100"), registry=CORE), [record])
+
+    # The candidate would ask for approval, and the approval is there.
+    assert found.verdicts == {(Verdict.ALLOW, Verdict.ALLOW): 1}
+    assert "resolved_codes" in found.also
+
+
+def test_a_grant_that_was_not_genuine_then_is_not_now() -> None:
+    with opened(keys=None) as gate:
+        record = gate.decide(refund(400), grants=[grant({"action": "refund"})])
+
+    assert compared(POLICY, [record]).changed == 0
+
+
+def test_attempts_that_were_used_up_stay_so() -> None:
+    with opened(attempts=2, clock=Ticking()) as gate:
+        first = gate.decide(cleanup())
+        last = gate.decide(cleanup(continues=first.decision_id))
+
+    assert [first.decision_output, last.decision_output] == ["NEED_CONTEXT", "REFUSE_WITH_PATH"]
+    assert compared(POLICY, [first, last]).changed == 0
+
+
+SCORES = st.sampled_from([0.0, 0.5, 0.849999, 0.85, 0.9, 0.949999, 0.95, 0.97, 0.98, 0.999, 1.0])
+
+
+@given(
+    st.tuples(SCORES, SCORES, SCORES),
+    st.builds(
+        MemorySettings,
+        block=st.sampled_from([0.95, 1.0]),
+        escalate=st.sampled_from([0.5, 0.85]),
+        allow=st.sampled_from([0.9, 0.98]),
+        lift=st.booleans(),
+    ),
+    st.sampled_from([refund(20), refund(400), refund("x"), cleanup(), refund(evidence={})]),
+    st.booleans(),
+)
+def test_the_side_of_each_threshold_is_all_that_memory_decides_by(
+    scores: tuple[float, float, float],
+    settings: MemorySettings,
+    request: dict[str, Any],
+    attempts_left: bool,
+) -> None:
+    """INVARIANT: a decision depends on the side of its threshold that a score is on, alone."""
+    failure, success, grave = scores
+    recall = Recall(
+        failure=Similarity(score=failure),
+        success=Similarity(score=success),
+        grave_score=min(grave, failure),
+        uncertainty_score=0.5,
+        digest="sha256:0",
+    )
+    engine = Engine(POLICY, registry=CORE, memory=settings)
+    question = Question(request=request, recall=recall, attempts_left=attempts_left)
+    judge = _Judge(engine)
+
+    assert judge.decide(question) == engine.judge(question).decision
+    assert judge.decide(question) == engine.judge(question).decision
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demur.audit.diff._MOST_REMEMBERED", 0)
+    with opened(memory=MemorySettings()) as gate:
+        gate.learn(gate.decide(refund(20)).decision_id, "failure", severity=5)
+        gate.decide(refund(20))
+
+        assert compared(POLICY, rows(gate)).changed == 0

@@ -1,0 +1,237 @@
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from gates import KEY, RING, cleanup, grant, opened, refund, stored
+from packs import Members, changed_record, changed_sealed, forged, packed, repaired
+
+from demur.audit.container import unzipped, zipped
+from demur.audit.exporting import pack_of
+from demur.audit.pack import EARLIER, MANIFEST, MEMORY, PackError, read_pack, write_pack
+from demur.canonical import canonical_bytes
+from demur.classification.keys import KeyRing, SigningKey
+from demur.errors import InputError
+from demur.gate.gate import Gate
+from demur.memory.settings import MemorySettings
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    with opened(memory=MemorySettings()) as gate:
+        yield gate
+
+
+@pytest.fixture
+def raw(gate: Gate) -> bytes:
+    return packed(gate, gate.decide(refund(400)))
+
+
+def refused(raw: bytes) -> PackError:
+    with pytest.raises(PackError) as caught:
+        read_pack(raw)
+    return caught.value
+
+
+def test_what_was_packed_is_read_back(gate: Gate) -> None:
+    gate.learn(gate.decide(refund(400)).decision_id, "failure")
+    record = gate.decide(refund(400))
+    pack = pack_of(stored(gate), record)
+
+    assert pack.memory
+    assert read_pack(write_pack(pack)) == pack
+
+
+def test_the_same_decision_always_gives_the_same_bytes(gate: Gate) -> None:
+    record = gate.decide(refund(400))
+
+    assert packed(gate, record) == packed(gate, record)
+
+
+def test_a_pack_says_for_people_what_is_in_it(raw: bytes) -> None:
+    words = unzipped(raw)["README.txt"].decode()
+
+    assert "demur replay" in words
+    assert all(name in words for name in unzipped(raw) if name != "README.txt")
+
+
+@pytest.mark.parametrize("name", ["record.json", "sealed.json", "policy.yaml", "README.txt"])
+def test_a_changed_member_is_named(raw: bytes, name: str) -> None:
+    members = unzipped(raw)
+    members[name] += b" "
+
+    assert refused(zipped(members)).where == name
+
+
+def test_a_member_that_is_missing_is_named(raw: bytes) -> None:
+    for name in unzipped(raw):
+        members = unzipped(raw)
+        del members[name]
+
+        assert refused(zipped(members)).where == name
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../up.txt", "x.txt", "memory.json"])
+def test_a_member_that_nobody_listed_is_refused(raw: bytes, name: str) -> None:
+    error = refused(zipped({**unzipped(raw), name: b"[]"}))
+
+    assert (error.where, error.problem) == (name, "the member does not belong here")
+
+
+def test_a_member_that_packs_do_not_have_is_refused_even_if_listed(raw: bytes) -> None:
+    assert refused(repaired({**unzipped(raw), "x.txt": b""})).where == "x.txt"
+
+
+def test_a_needed_member_cannot_be_left_out_of_the_list(raw: bytes) -> None:
+    members = unzipped(raw)
+    del members["policy.yaml"]
+
+    assert refused(repaired(members)).where == "policy.yaml"
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [b"", b"null", b"{}", b"\xff", b'{"a":1,"a":2}', b"[" * 10**5, b'{"digest":"' + b"x" * 99],
+)
+def test_a_manifest_that_cannot_be_read_is_refused(raw: bytes, manifest: bytes) -> None:
+    assert refused(zipped({**unzipped(raw), MANIFEST: manifest})).where == MANIFEST
+
+
+def test_a_manifest_that_is_written_otherwise_is_refused(raw: bytes) -> None:
+    members = unzipped(raw)
+    members[MANIFEST] = json.dumps(json.loads(members[MANIFEST]), indent=2).encode()
+
+    assert refused(zipped(members)).where == MANIFEST
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("schema_version", "decision_pack.v9", "unknown schema version"),
+        ("decision_id", "01J", "another decision"),
+        ("engine_version", "0.0.0", "another engine"),
+    ],
+)
+def test_a_manifest_of_something_else_is_refused(
+    raw: bytes, field: str, value: str, problem: str
+) -> None:
+    error = refused(repaired(unzipped(raw), **{field: value}))
+
+    assert error.where == MANIFEST
+    assert problem in error.problem
+
+
+def test_a_record_of_another_place_in_the_chain_is_refused(gate: Gate) -> None:
+    one, two = (packed(gate, gate.decide(refund(value))) for value in (1, 2))
+    place = json.loads(unzipped(one)[MANIFEST])["chain"]
+
+    assert refused(repaired(unzipped(two), chain=place)).where == "record.json"
+    assert refused(repaired(unzipped(two), chain={**place, "seq": 0})).where == MANIFEST
+
+
+def test_a_sealed_half_of_something_else_is_refused(gate: Gate) -> None:
+    one, two = (unzipped(packed(gate, gate.decide(refund(value)))) for value in (1, 2))
+
+    assert refused(repaired({**one, "sealed.json": two["sealed.json"]})).where == "sealed.json"
+
+
+def replaced(name: str, content: bytes) -> Callable[[Members], None]:
+    return lambda members: members.update({name: content})
+
+
+@pytest.mark.parametrize("content", [b"{}", b"\xff", b"[{}]", b"[ ]", b"[" * 10**5, b"{"])
+@pytest.mark.parametrize("name", [MEMORY, EARLIER])
+def test_a_member_of_the_wrong_kind_is_refused(raw: bytes, name: str, content: bytes) -> None:
+    assert refused(forged(raw, replaced(name, content))).where == name
+
+
+@pytest.mark.parametrize("name", ["policy.yaml", "registry.json"])
+def test_a_text_that_is_none_is_refused(raw: bytes, name: str) -> None:
+    assert refused(forged(raw, replaced(name, b"\xff"))).where == name
+
+
+def test_a_record_with_a_field_of_its_own_is_refused(raw: bytes) -> None:
+    error = refused(changed_record(raw, approved_by="the chief"))
+
+    assert error.where == "record.json"
+    assert "not written as engine" in error.problem
+
+
+def test_forging_changes_nothing_if_nothing_is_changed(raw: bytes) -> None:
+    assert changed_record(raw) == changed_sealed(raw) == raw
+
+
+# -- signatures --------------------------------------------------------------------------
+
+
+def test_who_signed_a_pack_is_told_to_those_who_trust_the_key(gate: Gate) -> None:
+    pack = pack_of(stored(gate), gate.decide(refund()))
+    signed = write_pack(pack, KEY)
+
+    assert signed == write_pack(pack, KEY)
+    assert read_pack(signed, RING).signed_by == "user:mary"
+    # Without keys it reads like any other, and nobody is vouched for.
+    unchecked = read_pack(signed)
+    assert unchecked.signed_by is None
+    assert unchecked.signature is not None
+    assert unchecked.signature.key_id == "k1"
+
+
+def test_with_keys_an_unsigned_pack_is_refused(raw: bytes) -> None:
+    with pytest.raises(PackError, match="nobody signed"):
+        read_pack(raw, RING)
+
+
+def test_a_signature_of_somebody_else_is_refused(gate: Gate) -> None:
+    pack = pack_of(stored(gate), gate.decide(refund()))
+    other = SigningKey.make(bytes([1]) * 32, key_id="k1", holder="user:eve")
+    stranger = SigningKey.make(bytes([1]) * 32, key_id="k2", holder="user:eve")
+
+    with pytest.raises(PackError, match="the signature is not that of user:mary"):
+        read_pack(write_pack(pack, other), RING)
+    with pytest.raises(PackError, match="`k2`, which is not trusted"):
+        read_pack(write_pack(pack, stranger), RING)
+    assert read_pack(write_pack(pack, other), KeyRing([other.trusted()])).signed_by == "user:eve"
+
+
+def test_a_forger_cannot_keep_the_signature(gate: Gate) -> None:
+    signed = write_pack(pack_of(stored(gate), gate.decide(refund())), KEY)
+    forgery = changed_record(signed, verdict="DENY")
+
+    assert read_pack(forgery).record.verdict == "DENY"
+    with pytest.raises(PackError, match="the signature is not that of user:mary"):
+        read_pack(forgery, RING)
+
+
+def test_a_changed_signature_is_found_without_keys(gate: Gate) -> None:
+    members = unzipped(write_pack(pack_of(stored(gate), gate.decide(refund())), KEY))
+    manifest = json.loads(members[MANIFEST])
+    manifest["signature"]["key_id"] = "k9"
+
+    assert refused(zipped({**members, MANIFEST: canonical_bytes(manifest)})).where == MANIFEST
+
+
+def test_a_resolution_carries_the_decision_that_it_resolves(gate: Gate) -> None:
+    asked = gate.decide(cleanup())
+    done = gate.resolve(asked.decision_id, accepted=["dry_run"])
+    pack = read_pack(packed(gate, done))
+
+    assert pack.earlier == asked
+
+    def change(members: Members) -> None:
+        members[EARLIER] = members[EARLIER].replace(b"dry_run", b"wet_run")
+
+    assert refused(forged(packed(gate, done), change)).where == EARLIER
+
+
+def test_a_pack_without_a_chain_can_be_made_and_read() -> None:
+    with opened() as gate:
+        record = gate.decide(refund(), grants=[grant({"action": "refund"})])
+        pack = pack_of(stored(gate), record)
+    bare = repaired(unzipped(write_pack(pack)), chain=None)
+
+    assert read_pack(bare).record.chain is None
+
+
+def test_errors_of_packs_are_errors_about_values() -> None:
+    assert issubclass(PackError, ValueError)
+    assert not issubclass(PackError, InputError)

@@ -1,0 +1,51 @@
+"""The texts in a value, as a model reads them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.enforce.texts import texts_in
+from demur.errors import InputError
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "seen"),
+    [
+        ("as it is", "as it is"),
+        ('{"a": "no escapes"}', '{"a": "no escapes"}'),
+        ({"a": ["one\ntwo", 3, None, True], "b": {"c": 1.5}}, "a\none\ntwo\n3\nTrue\nb\nc\n1.5"),
+        (r'{"a": "one\ntwo"}', '{"a": "one\\ntwo"}\na\none\ntwo'),
+        ({"a": json.dumps({"b": "c\nd"})}, "a\nb\nc\nd"),
+        (r'{"a": "not\njson}', '{"a": "not\\njson}'),
+        ("[" * 100_000 + "]" * 100_000, "[" * 100_000 + "]" * 100_000),
+        (None, ""),
+    ],
+)
+def test_texts_stand_one_a_line(value: object, seen: str) -> None:
+    assert texts_in(value) == seen
+
+
+def test_more_parts_than_can_be_read_are_refused() -> None:
+    with pytest.raises(InputError, match="more than 200000 parts"):
+        texts_in([0] * 200_001)
+
+
+@given(JSON)
+def test_no_text_is_lost(value: object) -> None:
+    def leaves(part: object) -> list[str]:
+        if isinstance(part, dict):
+            return [text for pair in part.items() for one in pair for text in leaves(one)]
+        if isinstance(part, list):
+            return [text for one in part for text in leaves(one)]
+        return [part] if isinstance(part, str) else []
+
+    seen = texts_in({"it": value})
+    assert all(text in seen or text.strip()[:1] in {"{", "["} for text in leaves(value))
