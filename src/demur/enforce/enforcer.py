@@ -96,6 +96,19 @@ class Enforcer:
             frozenset(self.pipeline.surfaces),
         )
 
+    @classmethod
+    def of(cls, by: "Enforcer | Gate") -> "Enforcer":
+        """Return who decides: an enforcer as it is, a gate with the usual guards around it.
+
+        Raises:
+            InputTypeError: It is neither.
+        """
+        if isinstance(by, Enforcer):
+            return by
+        if not isinstance(by, Gate):
+            raise InputTypeError.expected("enforcer", "an `Enforcer` or a `Gate`", by)
+        return cls(by)
+
     def prompt(self, text: str, at: Occasion = _ANYWHERE, *, cost: int = 1) -> Ruling:
         """Return the ruling on a prompt that is about to reach a model."""
         return self._taken(self._points.prompt(text, at, cost), Surface.INPUT, at)

@@ -554,3 +554,17 @@ def test_a_mere_warning_somewhere_no_policy_knows_of_stops_nothing(gate: Gate) -
 
     assert (ruling.allowed, ruling.findings) == (True, (warning,))
     assert rows(gate) == []
+
+
+def test_a_gate_is_enforced_with_the_usual_guards_and_an_enforcer_as_it_is(gate: Gate) -> None:
+    enforcer = Enforcer(gate, pipeline=TOOLS)
+
+    assert Enforcer.of(enforcer) is enforcer
+    made = Enforcer.of(gate)
+    assert (made.gate, made.pipeline.surfaces) == (gate, Enforcer(gate).pipeline.surfaces)
+
+
+def test_nobody_else_decides() -> None:
+    given: Any = "policy.yaml"
+    with pytest.raises(InputTypeError, match="an `Enforcer` or a `Gate`"):
+        Enforcer.of(given)

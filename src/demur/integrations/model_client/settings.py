@@ -46,8 +46,7 @@ def settings_of(
     Raises:
         InputError: One of them cannot be used.
     """
-    if not isinstance(by, Enforcer | Gate):
-        raise InputTypeError.expected("enforcer", "an `Enforcer` or a `Gate`", by)
+    enforcer = Enforcer.of(by)
     if on_refusal not in get_args(OnRefusal):
         help_text = f"one of {', '.join(get_args(OnRefusal))}"
         raise InputError(f"unknown setting `{on_refusal}`", where="on_refusal", help=help_text)
@@ -56,7 +55,7 @@ def settings_of(
     where = Occasion() if at is None else at
     named = where if where.framework else where._replace(framework=framework)
     return Settings(
-        enforcer=by if isinstance(by, Enforcer) else Enforcer(by),
+        enforcer=enforcer,
         at=named,
         on_refusal=on_refusal,
         fallbacks=tuple(fallbacks),

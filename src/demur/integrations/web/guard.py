@@ -58,7 +58,7 @@ class PromptGuard:
     ) -> None:
         if text is not None and trusts_history:
             raise InputError("`text` says what is looked at", where="trusts_history")
-        self.enforcer = by if isinstance(by, Enforcer) else Enforcer(by)
+        self.enforcer = Enforcer.of(by)
         self.largest = largest
         self._trusts_history = trusts_history
         self._text = self._usual_text if text is None else text
