@@ -179,11 +179,11 @@ def test_a_guard_that_was_opened_fails_on_record(caplog: pytest.LogCaptureFixtur
 
 def test_a_guard_that_hangs_is_not_waited_for() -> None:
     began = time.monotonic()
-    line = pipeline(GuardStep(hanging(1), timeout_s=0.05))
+    line = pipeline(GuardStep(hanging(6), timeout_s=0.05))
     [found] = line.run("input", TEXT)
     [again] = asyncio.run(line.arun("input", TEXT))
 
-    assert time.monotonic() - began < 0.9
+    assert time.monotonic() - began < 5
     assert found == again
     assert found.evidence["cause"] == "timeout"
     assert found.evidence["timeout"] == 0.05

@@ -272,10 +272,10 @@ def test_a_hanging_server_costs_no_more_than_the_timeout(redis_server: RedisServ
     with limiter_on(redis_server, timeout_s=0.1) as limiter:
         limiter.take("a", [TEN])
         with redis.Redis.from_url(redis_server.url) as other:
-            other.execute_command("CLIENT", "PAUSE", "600", "ALL")
+            other.execute_command("CLIENT", "PAUSE", "2000", "ALL")
         began = time.monotonic()
         with pytest.raises(LimiterUnavailableError, match="TimeoutError"):
             limiter.take("a", [TEN])
 
-        assert time.monotonic() - began < 0.5
-    time.sleep(0.6)
+        assert time.monotonic() - began < 1.5
+    time.sleep(2)

@@ -23,9 +23,9 @@ def test_what_was_raised_comes_back() -> None:
 def test_nobody_waits_longer_than_told() -> None:
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        Workers().run(lambda: time.sleep(2), 0.05)
+        Workers().run(lambda: time.sleep(6), 0.05)
 
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
 
 
 def test_threads_are_used_again() -> None:
