@@ -310,6 +310,18 @@ def test_another_model_is_asked_where_the_way_on_leads_to_it(
     assert len(recorded) == 2
 
 
+def test_a_model_that_declines_in_its_own_words_leaves_it_to_another(
+    enforcer: Enforcer, gate: Gate
+) -> None:
+    declined = Reply(completion("I'm sorry, but I can't help with that."))
+    fake = FakeOpenAI(declined, Reply(completion("Your list is empty.")))
+    answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2"]))
+
+    assert answer.choices[0].message.content == "Your list is empty."
+    assert [one["model"] for one in fake.heard] == ["m1", "m2"]
+    assert [row for row in rows(gate) if "MODEL_DECLINED" in row.reason_codes]
+
+
 def test_a_fallback_can_be_a_function_of_the_request(enforcer: Enforcer) -> None:
     other = FakeOpenAI(Reply(completion("Bonjour.")))
 
@@ -334,9 +346,12 @@ def test_the_last_refusal_comes_back_where_no_model_is_left(enforcer: Enforcer) 
 
 
 def test_a_refusal_with_another_way_on_is_sent_nowhere_else(enforcer: Enforcer) -> None:
-    fake = FakeOpenAI(Reply(completion(SORRY)))
-    ask(guarded(fake.client(), enforcer, fallbacks=["m2"], waits=True))
+    fake = FakeOpenAI(Reply(completion(None, finish="content_filter")))
+    answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2"], waits=True))
 
+    ruling = ruling_of(answer)
+    assert ruling is not None
+    assert ruling.envelope["code"] == "FILTERED_UNSPECIFIED"
     assert len(fake.heard) == 1
 
 

@@ -1,8 +1,8 @@
 """What a consumer does after a refusal: retry or not, with what change, and whom to ask.
 
 The advice is a table. Class, `decided`, and what this reader knows of the code can only
-take ways away from it: they never add one. So a code from elsewhere, or advice that does
-not fit its class, ends in a stop and not in a loop.
+take ways away from it. So a code from elsewhere, or advice that does not fit its class, ends in
+a stop and not in a loop. One way is added: what a model chose by itself, another may not.
 """
 
 import math
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demur.codes.default import registry_or_core
+from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
 from demur.model.received import held
@@ -55,7 +56,8 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
     `advice` is what was followed: the refusal's own, or a stricter one where that did not fit.
     `retry` says whether sending it again can ever help, once `change` is made. `wait` is in
     seconds, and None where nothing says how long. `needs` names what the change consists of,
-    as far as the refusal does. `reach` is how far the refusal goes.
+    as far as the refusal does. `other_model` says that another model may serve the request as
+    it is. `reach` is how far the refusal goes.
     """
 
     retry: bool
@@ -111,6 +113,8 @@ _WAYS: Mapping[Advice, _Way] = {
     ),
 }
 assert set(_WAYS) == set(Advice)
+# No rule and no filter was in the way: the model declined, and gave no reason that holds elsewhere.
+_OWN_CHOICE = _Way(True, Change.REQUEST, None, "Ask for something else, or ask another model")
 
 # What can be of use where nothing lifts the block: none of it sends the same thing again.
 _AFTER_HARD = {Advice.CHANGE_REQUEST, Advice.RESET_CONTEXT, Advice.ESCALATE_OPERATOR}
@@ -146,6 +150,8 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
     refusal = held(refusal, registry=known)
     advice = _fitting(refusal)
     way = _WAYS[advice]
+    if _is_own_choice(refusal, advice):
+        way = _OWN_CHOICE
     needs = _names(refusal.evidence.get(way.needs))
     wait = _seconds(refusal.evidence.get("retry_after")) if way.retry else None
     slot = _wait_words(wait) if advice is Advice.RETRY_LATER else _listed(needs) or way.otherwise
@@ -156,7 +162,7 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
         advice=advice,
         wait=wait,
         needs=needs,
-        other_model=advice is Advice.USE_OTHER_MODEL,
+        other_model=advice is Advice.USE_OTHER_MODEL or way is _OWN_CHOICE,
         ask=way.ask,
         reset=_reset(advice, refusal.retry_scope),
         reach=refusal.retry_scope,
@@ -184,6 +190,12 @@ def _fitting(refusal: Refusal) -> Advice:
     if not refusal.decided and advice not in _NOT_JUDGED:
         return Advice.ESCALATE_OPERATOR
     return advice
+
+
+def _is_own_choice(refusal: Refusal, advice: Advice) -> bool:
+    declined = ReasonCode.MODEL_DECLINED in (refusal.code, refusal.parent)
+    soft = refusal.refusal_class is RefusalClass.SOFT_BLOCK
+    return declined and soft and advice is Advice.CHANGE_REQUEST
 
 
 def _stop(refusal: Refusal, words: str) -> NextStep:

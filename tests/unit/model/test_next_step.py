@@ -21,7 +21,7 @@ SCOPES = (*RetryScope, None)
 DOMAIN = list(product(ADVICE, CLASSES, SCOPES, (True, False)))
 # A soft code: no class is weaker than its own, so every class can be tried with a child of it,
 # which is followed as it says.
-SOFT = "MODEL_DECLINED"
+SOFT = "FILTERED_UNSPECIFIED"
 CHILD = "acme.com/DECLINED"
 
 
@@ -118,6 +118,24 @@ def test_what_was_not_judged_can_be_neither_approved_nor_bounded() -> None:
 )
 def test_what_was_not_judged_is_otherwise_retried_as_the_advice_says(advice: Advice) -> None:
     assert after(refused(advice, decided=False)) == after(refused(advice))
+
+
+@pytest.mark.parametrize("code", [{"code": "MODEL_DECLINED"}, {"parent": "MODEL_DECLINED"}])
+def test_what_a_model_chose_by_itself_another_may_not(code: dict[str, Any]) -> None:
+    step = after(refused(Advice.CHANGE_REQUEST, **code))
+
+    assert (step.retry, step.change, step.other_model) == (True, Change.REQUEST, True)
+    assert step.sentence.startswith("Ask for something else, or ask another model")
+
+
+def test_another_model_is_no_way_around_a_stricter_word() -> None:
+    declined: dict[str, Any] = {"code": "MODEL_DECLINED"}
+    hard = after(refused(Advice.CHANGE_REQUEST, RefusalClass.HARD_BLOCK, **declined))
+    for step in (hard, after(refused(Advice.DO_NOT_RETRY, **declined))):
+        assert not step.other_model
+    for code in (entry.code for entry in CORE):
+        step = after(Refusal.of(code, registry=CORE))
+        assert step.other_model is (code in {"LANGUAGE_UNSUPPORTED", "MODEL_DECLINED"})
 
 
 def test_a_code_that_allows_refuses_nothing() -> None:

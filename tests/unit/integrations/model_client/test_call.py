@@ -19,6 +19,7 @@ from demur.integrations.model_client.form import Posted
 from demur.integrations.model_client.raw import UnjudgedError
 from demur.integrations.model_client.steps import atake, take
 from demur.integrations.model_client.trail import ruling_of, trail_of
+from demur.model.next_step import next_step
 from demur.model.refusal import Refusal
 
 ELSEWHERE = Refusal.of("LANGUAGE_UNSUPPORTED")
@@ -313,12 +314,12 @@ def test_the_last_refusal_comes_back() -> None:
 
 
 @pytest.mark.parametrize("code", REFUSING)
-def test_another_model_is_asked_exactly_where_a_code_advises_it(code: str) -> None:
+def test_another_model_is_asked_exactly_where_the_way_on_leads_to_it(code: str) -> None:
     refusal = Refusal.of(code)
     models = Models(Answer(refusal), Answer("fine"))
     called(models, enforcer=Enforcer(pipeline=Pipeline([])), fallbacks=["m2"])
 
-    assert len(models.heard) == (2 if refusal.advice == "use_other_model" else 1)
+    assert len(models.heard) == (2 if next_step(refusal).other_model else 1)
 
 
 @given(st.lists(st.sampled_from(["LANGUAGE_UNSUPPORTED", *HARD]), min_size=1, max_size=4))
