@@ -156,6 +156,15 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+def test_every_page_is_in_the_index() -> None:
+    index = ROOT / "docs/README.md"
+    linked = {
+        (index.parent / target).resolve() for target in LINK.findall(index.read_text("utf-8"))
+    }
+
+    assert set(PAGES) - linked == {ROOT / "README.md", index}
+
+
 def test_the_number_of_codes_on_the_front_page_is_true() -> None:
     rows = json.loads((ROOT / "src/demur/codes/reason_codes.v1.json").read_text())["codes"]
 
