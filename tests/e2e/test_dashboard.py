@@ -69,6 +69,19 @@ def test_every_page_opens_and_fits(service: Any, tabs: Any, tmp_path: Path, look
         assert tab.page.evaluate(WIDER) == [], name
 
 
+def test_a_name_of_any_length_leaves_the_table_as_it_is(service: Any, tabs: Any) -> None:
+    service.decide(
+        action={"type": "x" * 250, "intent": "y" * 3000},
+        subject={"type": "agent", "id": "z" * 250},
+    )
+    tab = tabs()
+    for path in ("/", "/decisions"):
+        tab.page.goto(f"{service.address}{path}")
+        row = tab.page.locator("table.decisions tbody tr", has_text="zzzz").first
+        assert row.bounding_box()["height"] < 140
+        assert tab.page.evaluate(WIDER) == [], path
+
+
 @pytest.mark.parametrize("look", LOOKS)
 def test_axe_finds_nothing(service: Any, tabs: Any, look: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
