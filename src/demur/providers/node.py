@@ -20,6 +20,9 @@ _MOST_VISITS = 500_000
 _MOST_ENTRIES = 10_000
 _LONG = 1000
 _TAME = frozenset({dict, list, str, int, float, bool, type(None), bytes, tuple})
+_NO_OBJECTS = (Mapping, str, bytes, int, float, list, tuple)
+_EXTRA = "__pydantic_extra__"
+_COMPUTES = frozenset({"__class__", "__getattr__", "__getattribute__"})
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -84,12 +87,18 @@ class Node:
 
     def __getitem__(self, name: str) -> "Node":
         """Return the field called `name`, in camel or snake case; absent if there is none."""
-        if self.raw is None:
+        raw = self.raw
+        if raw is None:
             return ABSENT
         if self.meter is not None:
             self.meter.spend(1)
+        kind: Any = type(raw)
+        names = _names_beside(kind)
         for spelling in _spellings(name):
-            found = _field(self.raw, spelling)
+            # What is not there is most of what readers ask for.
+            if names is not None and spelling not in names and _lacks(raw, spelling, names):
+                continue
+            found = _field(raw, spelling)
             if found is not None:
                 path = f"{self.path}.{spelling}" if self.path else spelling
                 return Node(found, path, self.meter)
@@ -193,7 +202,7 @@ def _attribute(raw: Any, name: str) -> Any:
         return own[name]
     if "__getattr__" not in names:
         return None
-    if "__pydantic_extra__" in names:
+    if _EXTRA in names:
         more = raw.__pydantic_extra__
         return None if more is None else more.get(name)
     return getattr(raw, name, None)
@@ -202,6 +211,30 @@ def _attribute(raw: Any, name: str) -> Any:
 @lru_cache(maxsize=1024)
 def _class_names(kind: type) -> frozenset[str]:
     return frozenset(dir(kind))
+
+
+@lru_cache(maxsize=1024)
+def _names_beside(kind: Any) -> frozenset[str] | None:
+    """Return the names that objects of a class answer to beside those that they keep themselves.
+
+    None where only the object can tell: it computes names, hides its class, or keeps none.
+    """
+    names = _class_names(kind)
+    computes = _COMPUTES - {"__getattr__"} if _EXTRA in names else _COMPUTES
+    written = {name for one in kind.__mro__[:-1] for name in vars(one)}
+    if written & computes or issubclass(kind, _NO_OBJECTS) or not kind.__dictoffset__:
+        return None
+    return names
+
+
+def _lacks(raw: Any, name: str, names: frozenset[str]) -> bool:
+    """Return whether an object does not keep a name that its class does not have either."""
+    try:
+        return name not in raw.__dict__ and not (
+            _EXTRA in names and name in (raw.__pydantic_extra__ or ())
+        )
+    except AttributeError:
+        return False
 
 
 def _tuple_field(raw: Any, name: str) -> Any:

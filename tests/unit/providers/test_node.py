@@ -251,3 +251,35 @@ class Own:
 def test_objects_that_answer_for_themselves_are_asked() -> None:
     assert Node(Lazy())["anything"].text == "made up anything"
     assert Node(Own())["anything"].text == "given anything"
+
+
+class Wrapped:
+    """An object that passes for the mapping it wraps."""
+
+    def __init__(self, inner: dict[str, object]) -> None:
+        self._inner = inner
+
+    @property  # type: ignore[misc] # the type system knows no such disguise
+    def __class__(self) -> type:
+        return dict
+
+    def get(self, name: str) -> object:
+        """Return an entry of what is wrapped."""
+        return self._inner.get(name)
+
+
+class Unset(Model):
+    """A model that was not set up: even what it keeps beside its fields is missing."""
+
+    @property
+    def __pydantic_extra__(self) -> None:  # type: ignore[override]
+        raise AttributeError
+
+    def __getattr__(self, name: str) -> object:
+        raise AttributeError(name)
+
+
+def test_odd_objects_are_read_all_the_same() -> None:
+    assert Node(Wrapped({"kept": "here"}))["kept"].text == "here"
+    assert not Node(Unset(kept=1))["missing"].present
+    assert Node(Unset(kept=1))["kept"].number == 1
