@@ -245,10 +245,6 @@ def langchain(by: TimedEnforcer) -> Pair:
             """Do nothing."""
             del state, runtime
 
-        async def abefore_model(self, state: Any, runtime: Any) -> None:
-            """Do nothing."""
-            del state, runtime
-
         async def aafter_model(self, state: Any, runtime: Any) -> None:
             """Do nothing."""
             del state, runtime

@@ -11,18 +11,14 @@ from demur.errors import InputTypeError
 
 __all__ = ["commands_in"]
 
-# By the last part of a tool's name, in small letters without marks.
-_TOOLS = frozenset(
-    {
-        *("bash", "sh", "shell", "localshell", "zsh", "cmd", "console", "exec", "terminal"),
-        *("powershell", "pwsh", "monitor", "bashtool", "shelltool", "shellexec"),
-        *("runbash", "runcommand", "runshell", "runshellcommand", "runterminal"),
-        *("runinterminal", "runterminalcommand", "runterminalcmd"),
-        *("executebash", "executecommand", "executeshell", "executeshellcommand"),
-        *("python", "python3", "pythonrepl", "pythonreplast", "repl", "runpython"),
-        *("executepython", "codeinterpreter", "runcode", "executecode"),
-        *("runscript", "executescript"),
-    }
+# By the last part of a tool's name, in small letters without marks. A shell's name alone says
+# what it is for; a command or code may be anything, until somebody runs it.
+_TOOL = re.compile(
+    r"exec|monitor|repl|"
+    r"(?:run|exec|execute)?(?:in|on|with)?(?:local|remote)?"
+    r"(?:bash|zsh|sh|shell|cmd|console|terminal|powershell|pwsh|i?python3?|codeinterpreter)"
+    r"(?:ast|cmd|code|command|exec|execute|repl|script|session|tool)*|"
+    r"(?:run|exec|execute)(?:code|command|commandline|commands|javascript|js|script)(?:tool)?"
 )
 _ARGUMENTS = ("command", "commands", "cmd", "script", "code", "query", "input", "source")
 _PART = re.compile(r"__|[./:]")
@@ -39,7 +35,7 @@ def commands_in(name: str, arguments: Mapping[str, Any], named: Mapping[str, str
     """
     if name in named:
         yield from _commands(arguments.get(named[name]))
-    elif _MARKS.sub("", _PART.split(name)[-1].lower()) in _TOOLS:
+    elif _TOOL.fullmatch(_MARKS.sub("", _PART.split(name)[-1].lower())):
         given = [arguments[each] for each in _ARGUMENTS if each in arguments]
         # Without an argument that we know, whatever it runs is in one of them.
         for value in given or arguments.values():
