@@ -6,6 +6,7 @@ from typing import NamedTuple
 from demur.enforce.answers import with_resources
 from demur.enforce.ruling import Ruling
 from demur.enforce.steps import Steps
+from demur.enforce.texts import begins_json
 from demur.errors import InputError, InputTypeError
 from demur.guards.output.stream_flow import Flow, StreamConfig
 from demur.model.finding import Finding
@@ -46,6 +47,7 @@ class AnswerStream:
         self._by = by
         self._said: list[str] = []
         self._shown = 0
+        self._escapes: bool | None = None
         self._broken: Exception | None = None
         self._rest: str | None = None
         self._ruling: Ruling | None = None
@@ -95,7 +97,7 @@ class AnswerStream:
         return self._rest
 
     def _let_out(self, piece: str) -> str:
-        if self._flow is None:
+        if self._flow is None or self._says_more(piece):
             return ""
         try:
             out = "".join(self._flow.add(piece))
@@ -105,6 +107,12 @@ class AnswerStream:
         self.stopped = self._flow.stopped
         self._shown += len(out)
         return out
+
+    def _says_more(self, piece: str) -> bool:
+        """Return whether the answer is JSON that says other than it shows: it waits for its end."""
+        if self._escapes is None and "\\" in piece:
+            self._escapes = begins_json(self.text)
+        return bool(self._escapes)
 
     def _steps(self) -> Steps[Ruling]:
         if self._broken is not None:

@@ -6,18 +6,20 @@ is written down.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from demur.enforce.described import plain
 from demur.errors import InputError
 
-__all__ = ["texts_in"]
+__all__ = ["begins_json", "texts_in"]
 
 _MOST = 200_000
 _LONGEST_JSON = 4_000_000
 # JSON in JSON is read so often, and left as a text beyond.
 _DEEPEST = 3
+_BEGIN = re.compile(r"""\s*(?:\{\s*(?:["}]|$)|\[\s*(?:[]["{\-\dtfn]|$))""")
 
 
 def texts_in(value: Any) -> str:
@@ -33,6 +35,11 @@ def texts_in(value: Any) -> str:
         return value
     # As it is, too: an imitation of a chat's turns is one only with all around it.
     return "\n".join([value, *_leaves(held, _DEEPEST)])
+
+
+def begins_json(text: str) -> bool:
+    """Return whether a text that goes on may become the JSON of an object or list."""
+    return _BEGIN.match(text) is not None
 
 
 def _leaves(value: Any, depth: int) -> Iterator[str]:

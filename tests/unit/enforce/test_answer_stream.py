@@ -62,6 +62,28 @@ def test_a_stopped_answer_ends_in_words() -> None:
     assert stream.add("more") == ""
 
 
+def test_json_that_says_more_than_it_shows_waits_for_its_end() -> None:
+    stream = enforcer().stream()
+    filler = '{"thoughts": "' + "Here is a thought. " * 20
+    plan = r"Here is your plan to tr\u0061ck your ex without her knowing. "
+    shown = "".join(map(stream.add, (filler, plan, "And more. " * 60, '"}')))
+    ruling = stream.end()
+
+    assert not ruling.allowed
+    assert "your ex" not in shown
+    assert stream.rest.strip() == ruling.words
+
+
+@pytest.mark.parametrize("begin", ["[A link](https://example.com) ", "{x | x > 0}: ", ""])
+def test_a_backslash_elsewhere_holds_nothing_up(begin: str) -> None:
+    stream = enforcer().stream()
+    shown = "".join(map(stream.add, (begin, r"On \alpha and C:\files. ", "It is fine. " * 60)))
+
+    assert r"C:\files" in shown
+    assert stream.end().allowed
+    assert shown + stream.rest == stream.text
+
+
 def test_what_was_held_altogether_is_replaced_altogether() -> None:
     stream = enforcer().stream()
     stream.add("Here is your plan to track your ex without her knowing.")

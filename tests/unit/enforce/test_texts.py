@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.enforce.texts import texts_in
+from demur.enforce.texts import begins_json, texts_in
 from demur.errors import InputError
 
 JSON = st.recursive(
@@ -49,3 +49,15 @@ def test_no_text_is_lost(value: object) -> None:
 
     seen = texts_in({"it": value})
     assert all(text in seen or text.strip()[:1] in {"{", "["} for text in leaves(value))
+
+
+@given(st.lists(JSON) | st.dictionaries(st.text(max_size=5), JSON), st.data())
+def test_every_beginning_of_json_is_seen_as_one(value: object, data: st.DataObject) -> None:
+    text = f" {json.dumps(value, indent=data.draw(st.sampled_from([None, 1])))}"
+
+    assert begins_json(text[: data.draw(st.integers(2, len(text)))])
+
+
+@pytest.mark.parametrize("text", ["[A link](x)", "{x | x > 0}", "Well, {}", "(1)", r"\[x\]", '"a"'])
+def test_other_texts_do_not_begin_json(text: str) -> None:
+    assert not begins_json(text)
