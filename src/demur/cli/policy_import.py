@@ -17,7 +17,7 @@ from demur.policy.peer.codes import new_registry
 from demur.policy.peer.listing import read_listing
 from demur.policy.peer.remark import Level, Remark
 from demur.policy.peer.translate import Imported, import_policy
-from demur.source import SourceError, read_text
+from demur.source import read_text
 
 __all__ = ["configure", "run"]
 
@@ -56,11 +56,13 @@ def run(args: argparse.Namespace) -> int:
     """Write the policy and what differs; 1 if something was left out."""
     registry = _registry(args)
     imported = import_policy(
-        _read(args.policy, "policy"),
+        read_text(args.policy, "policy", PolicyError),
         args.policy,
         registry=registry,
         domain=args.domain,
-        described=read_listing(args.codes, _read(args.codes, "codes")) if args.codes else None,
+        described=read_listing(args.codes, read_text(args.codes, "codes", PolicyError))
+        if args.codes
+        else None,
         require_evidence=args.require_evidence,
     )
     codes = _registry_file(args, imported, registry)
@@ -86,13 +88,6 @@ def _registry(args: argparse.Namespace) -> Registry:
         raise InputError(problem, where=str(args.registry_out), help=help_text)
     core, others = registry.documents
     return Registry(core, [*others, document])
-
-
-def _read(path: str, what: str) -> str:
-    try:
-        return read_text(path, what)
-    except SourceError as error:
-        raise PolicyError.of(error.problems) from error
 
 
 def _registry_file(

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.codes.fields import ENTRY_FIELDS, FILE_FIELDS, FieldError, show
-from demur.codes.suggest import did_you_mean
 from demur.errors import Problem, RegistryError
+from demur.source.suggest import did_you_mean
 
 __all__ = ["SCHEMA_VERSION", "Document", "Row", "read_document"]
 

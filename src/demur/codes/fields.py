@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any
 
 from demur.codes.entry import Entry
-from demur.codes.suggest import did_you_mean
 from demur.codes.vocabulary import (
     Advice,
     Effect,
@@ -19,6 +18,7 @@ from demur.codes.vocabulary import (
     Stability,
     Surface,
 )
+from demur.source.suggest import did_you_mean
 
 __all__ = ["ENTRY_FIELDS", "FILE_FIELDS", "FieldError", "show"]
 

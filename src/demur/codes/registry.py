@@ -12,9 +12,9 @@ from demur.codes.entry import Entry, Examples
 from demur.codes.names import local_name
 from demur.codes.phrases import PhraseIndex
 from demur.codes.rules import check_document, check_entry, check_phrase, check_row
-from demur.codes.suggest import did_you_mean
 from demur.codes.vocabulary import Stability
 from demur.errors import InputTypeError, Problem, RegistryError, UnknownCodeError
+from demur.source.suggest import did_you_mean
 
 __all__ = ["CORE_PATH", "Registry", "inherit"]
 

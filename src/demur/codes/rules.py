@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from demur.codes.document import Document, Row
 from demur.codes.entry import Entry
 from demur.codes.names import is_domain, name_problem
-from demur.codes.suggest import did_you_mean
 from demur.codes.vocabulary import Advice, Effect, RefusalClass, Stability
 from demur.errors import Problem
+from demur.source.suggest import did_you_mean
 
 __all__ = [
     "REQUIRED_OF_ORGANISATIONS",

@@ -1,15 +1,15 @@
 """Read conditions: paths, operators and their nesting."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from demur.codes.registry import Registry
-from demur.codes.suggest import did_you_mean
 from demur.codes.vocabulary import Surface
 from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
 from demur.policy.operands import impossible, operand_problem
 from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
-from demur.source import Item
+from demur.source.item import Item
+from demur.source.suggest import did_you_mean
 
 __all__ = ["ConditionReader", "absences", "compares", "reads_findings"]
 
@@ -55,42 +55,40 @@ def reads_findings(condition: Condition) -> bool:
 class ConditionReader:
     """Turns items into conditions, reporting what is wrong with them."""
 
-    def __init__(self, report: Callable[[str, str, str | None], None], registry: Registry) -> None:
-        self._report = report
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def read(self, item: Item | None, parent: str) -> Condition:
+    def read(self, rule: Item) -> Condition:
         """Return the condition under `if`; a rule without one always applies."""
-        if item is None:
-            self._report(parent, "`if` is missing", "write `if: {}` for a rule that always applies")
-            return _NEVER
-        return self._mapping(item, negated=False)
+        item = rule.needed("if", "write `if: {}` for a rule that always applies")
+        return _NEVER if item is None else self._mapping(item, negated=False)
 
     def _mapping(self, item: Item, *, negated: bool) -> Condition:
         if not isinstance(item.value, dict):
-            self._report(item.where, "a condition is a mapping", "like `action_type: refund`")
+            item.report("a condition is a mapping", "like `action_type: refund`")
             return _NEVER
         parts: list[Condition] = []
-        for key, child in item.value.items():
-            parts += self._part(key, item.keys[key], child, negated=negated)
+        for key in item.value:
+            parts += self._part(key, item, negated=negated)
         plain = [part for part in parts if isinstance(part, Compare)]
         path = impossible(plain)
         if path is not None:
-            self._report(item.where, f"no value of `{path}` can satisfy this condition", None)
+            item.report(f"no value of `{path}` can satisfy this condition")
         return parts[0] if len(parts) == 1 else All(tuple(parts))
 
-    def _part(self, key: str, where: str, child: Item, *, negated: bool) -> Iterator[Condition]:
+    def _part(self, key: str, parent: Item, *, negated: bool) -> Iterator[Condition]:
+        child = parent.value[key]
         if key in {"all", "any"}:
             yield self._group(key, child, negated=negated)
         elif key == "not":
             yield Not(self._mapping(child, negated=True))
-        elif path := self._path(key, where):
-            for operator, operand in self._operators(child):
+        elif path := _path(key, parent):
+            for operator, operand in _operators(child):
                 yield from self._compare(path, operator, operand, negated=negated)
 
     def _group(self, key: str, child: Item, *, negated: bool) -> Condition:
         if not isinstance(child.value, list) or not child.value:
-            self._report(child.where, f"`{key}` takes a list of conditions", None)
+            child.report(f"`{key}` takes a list of conditions")
             return _NEVER
         parts = tuple(self._mapping(item, negated=negated) for item in child.value)
         if key == "all":
@@ -99,36 +97,8 @@ class ConditionReader:
         if len(reads) > 1:
             # A finding would otherwise settle what an unusable fact has left open.
             problem = "`any` cannot mix findings with other fields"
-            self._report(child.where, problem, "write one rule for each")
+            child.report(problem, "write one rule for each")
         return AnyOf(parts)
-
-    def _path(self, key: str, where: str) -> str | None:
-        path = SHORTCUTS.get(key, key)
-        root = path.split(".")[0]
-        if path == "amount_usd":
-            return path
-        if not _PATH.match(path) or root not in ROOTS:
-            known = (*SHORTCUTS, "amount_usd", *ROOTS, "all", "any", "not")
-            hint = did_you_mean(root, known) or f"one of {', '.join(known)}"
-            self._report(where, f"unknown field `{key}`", hint)
-            return None
-        if root == "findings" and path not in FINDING_FACTS:
-            self._report(where, f"unknown field `{key}`", f"one of {', '.join(FINDING_FACTS)}")
-            return None
-        return path
-
-    def _operators(self, child: Item) -> Iterator[tuple[Operator, Item]]:
-        if not isinstance(child.value, dict):
-            yield Operator.EQ, child
-            return
-        if not child.value:
-            self._report(child.where, "an operator is missing", f"one of {', '.join(Operator)}")
-        for key, operand in child.value.items():
-            try:
-                yield Operator(key), operand
-            except ValueError:
-                hint = did_you_mean(key, Operator) or f"one of {', '.join(Operator)}"
-                self._report(child.keys[key], f"unknown operator `{key}`", hint)
 
     def _compare(
         self, path: str, operator: Operator, item: Item, *, negated: bool
@@ -136,7 +106,7 @@ class ConditionReader:
         operand = item.plain
         problem = operand_problem(operator, operand)
         if problem is not None:
-            self._report(item.where, problem, None)
+            item.report(problem)
             return
         if path in _POSITIVE:
             self._finding(path, operator, item, negated=negated)
@@ -146,14 +116,38 @@ class ConditionReader:
         # INVARIANT: a finding can only ever make a condition hold, never stop it from holding.
         if negated or operator not in _POSITIVE[path]:
             ways = " or ".join(sorted(_POSITIVE[path]))
-            self._report(item.where, f"`{path}` may be read only positively, by {ways}", None)
+            item.report(f"`{path}` may be read only positively, by {ways}")
         elif path == "findings.codes":
-            known = [entry.code for entry in self._registry]
-            self._known(item, known, "reason code")
+            item.look_up(lambda code: self._registry[str(code)])
         elif path == "findings.surfaces":
-            self._known(item, list(Surface), "surface")
+            item.one_of(Surface, "surface")
 
-    def _known(self, item: Item, known: Sequence[str], what: str) -> None:
-        if item.value not in known:
-            hint = did_you_mean(str(item.value), known)
-            self._report(item.where, f"unknown {what} `{item.value}`", hint)
+
+def _path(key: str, parent: Item) -> str | None:
+    path = SHORTCUTS.get(key, key)
+    root = path.split(".")[0]
+    if path == "amount_usd":
+        return path
+    if not _PATH.match(path) or root not in ROOTS:
+        known = (*SHORTCUTS, "amount_usd", *ROOTS, "all", "any", "not")
+        hint = did_you_mean(root, known) or f"one of {', '.join(known)}"
+        parent.report_key(key, f"unknown field `{key}`", hint)
+        return None
+    if root == "findings" and path not in FINDING_FACTS:
+        parent.report_key(key, f"unknown field `{key}`", f"one of {', '.join(FINDING_FACTS)}")
+        return None
+    return path
+
+
+def _operators(child: Item) -> Iterator[tuple[Operator, Item]]:
+    if not isinstance(child.value, dict):
+        yield Operator.EQ, child
+        return
+    if not child.value:
+        child.report("an operator is missing", f"one of {', '.join(Operator)}")
+    for key, operand in child.value.items():
+        try:
+            yield Operator(key), operand
+        except ValueError:
+            hint = did_you_mean(key, Operator) or f"one of {', '.join(Operator)}"
+            child.report_key(key, f"unknown operator `{key}`", hint)

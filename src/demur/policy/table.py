@@ -4,16 +4,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from demur.codes.entry import Entry
 from demur.codes.registry import Registry
-from demur.codes.suggest import did_you_mean
 from demur.codes.vocabulary import Surface, Verdict
-from demur.errors import ManyProblemsError, Problem
+from demur.errors import ManyProblemsError
 from demur.model.finding import Finding
 from demur.policy.compiler import CompiledPolicy
 from demur.policy.evaluation import Evaluation
 from demur.policy.facts import ROOTS
 from demur.policy.policy import Policy
-from demur.source import Item, SourceError, read_source, read_text
+from demur.source.item import Item
+from demur.source.reading import read_source, read_text
+from demur.source.suggest import did_you_mean
 
 __all__ = [
     "Case",
@@ -29,7 +31,6 @@ __all__ = [
 _CASE = ("note", "request", "findings", "want")
 _FINDING = ("code", "surface")
 _REQUEST = ("schema_version", *(root for root in ROOTS if root != "findings"))
-_NEEDED = ("verdict", "reason_codes")
 _LISTS = ("reason_codes", "matched_rules", "shadow_rules", "missing", "constraints")
 _WANT = ("verdict", *_LISTS)
 
@@ -70,11 +71,7 @@ def load_table(path: Path | str, policy: Policy, registry: Registry) -> list[Cas
     Raises:
         TableError: The file cannot be read or used; carries every problem.
     """
-    try:
-        text = read_text(path, "table")
-    except SourceError as error:
-        raise TableError.of(error.problems) from error
-    return parse_table(text, str(path), policy, registry)
+    return parse_table(read_text(path, "table", TableError), str(path), policy, registry)
 
 
 def parse_table(text: str, name: str, policy: Policy, registry: Registry) -> list[Case]:
@@ -83,14 +80,9 @@ def parse_table(text: str, name: str, policy: Policy, registry: Registry) -> lis
     Raises:
         TableError: It cannot be used; carries every problem.
     """
-    try:
-        source = read_source(name, text)
-    except SourceError as error:
-        raise TableError.of(error.problems) from error
-    reader = _Reader(policy, registry)
-    cases = reader.cases(source)
-    if reader.problems:
-        raise TableError.of(reader.problems)
+    source = read_source(name, text, TableError)
+    cases = _Reader(policy, registry).cases(source)
+    source.raise_problems(TableError)
     return cases
 
 
@@ -126,129 +118,90 @@ def unmatched_rules(policy: Policy, results: Iterable[CaseResult]) -> tuple[str,
 
 class _Reader:
     def __init__(self, policy: Policy, registry: Registry) -> None:
-        self.problems: list[Problem] = []
         self._registry = registry
-        self._known: Mapping[str, Sequence[str]] = {
-            "reason_codes": [entry.code for entry in registry],
+        self._rules: Mapping[str, Sequence[str]] = {
             "matched_rules": [rule.id for rule in policy.rules if not rule.shadow],
             "shadow_rules": [rule.id for rule in policy.rules if rule.shadow],
         }
 
-    def report(self, where: str, problem: str, help_text: str | None = None) -> None:
-        self.problems.append(Problem(where, problem, help_text))
-
     def cases(self, source: Item) -> list[Case]:
         if not isinstance(source.value, list) or not source.value:
-            self.report(source.where, "a table is a list of cases", "like `- note: …`")
+            source.report("a table is a list of cases", "like `- note: …`")
             return []
         cases = [self._case(item) for item in source.value]
-        first: dict[str, str] = {}
-        for case in cases:
-            if case.note and case.note in first:
-                place = f"first at {first[case.note]}"
-                self.report(case.where, f"the note `{case.note}` stands twice", place)
-            first.setdefault(case.note, case.where)
+        notes: dict[str, str] = {}
+        for item, case in zip(source.value, cases, strict=True):
+            item.once(case.note, "the note", notes)
         return cases
 
-    def _fields(self, item: Item, known: Sequence[str], what: str) -> Mapping[str, Item]:
-        if not isinstance(item.value, dict):
-            self.report(item.where, f"{what} is a mapping")
-            return {}
-        for key, where in item.keys.items():
-            if key not in known:
-                self._unknown(where, f"unknown key `{key}`", key, known)
-        return item.value
-
-    def _unknown(self, where: str, problem: str, given: str, known: Sequence[str]) -> None:
-        listed = f"one of {', '.join(known)}" if 0 < len(known) < 20 else None
-        self.report(where, problem, did_you_mean(given, known) or listed)
-
     def _case(self, item: Item) -> Case:
-        fields = self._fields(item, _CASE, "a case")
-        note = fields.get("note")
-        if note is None or not isinstance(note.value, str) or not note.value.strip():
-            where = item.where if note is None else note.where
-            self.report(where, "a case needs a `note`, a text that says what it shows")
+        item.fields(_CASE, "a case")
+        note = item.get("note")
+        if note is None or not note.is_text:
+            at = item if note is None else note
+            at.report("a case needs a `note`, a text that says what it shows")
         return Case(
             note=str(note.value) if note is not None else "",
             where=item.where,
-            request=self._request(fields.get("request"), item),
-            findings=tuple(self._findings(fields.get("findings"))),
-            want=self._want(fields.get("want"), item),
+            request=_request(item.needed("request")),
+            findings=tuple(self._findings(item)),
+            want=self._want(item.needed("want")),
         )
 
-    def _request(self, item: Item | None, parent: Item) -> Mapping[str, Any]:
-        if item is None:
-            self.report(parent.where, "`request` is missing")
-            return {}
-        if isinstance(item.value, dict) and "findings" in item.value:
-            help_text = "put `findings` beside `request`"
-            self.report(item.keys["findings"], "a request holds no findings", help_text)
-        known = (*_REQUEST, "findings")
-        return {key: child.plain for key, child in self._fields(item, known, "`request`").items()}
-
-    def _list(self, item: Item, what: str) -> list[Item]:
-        if isinstance(item.value, list):
-            return item.value
-        self.report(item.where, f"`{what}` is a list")
-        return []
-
-    def _findings(self, item: Item | None) -> Iterator[Finding]:
-        for child in self._list(item, "findings") if item is not None else []:
-            bare = isinstance(child.value, str)
-            fields = {"code": child} if bare else self._fields(child, _FINDING, "a finding")
-            if "code" not in fields:
-                self.report(child.where, "`code` is missing")
-                continue
-            code, surface = fields["code"], fields.get("surface")
-            entry = self._registry.get(str(code.value))
+    def _findings(self, case: Item) -> Iterator[Finding]:
+        for child in case.items("findings"):
+            code: Item | None = child
+            if not isinstance(child.value, str):
+                child.fields(_FINDING, "a finding")
+                code = child.needed("code")
+            surface = child.get("surface")
+            entry = None if code is None else code.look_up(self._code)
             if entry is None:
-                self._unknown_code(code)
-            elif surface is None:
+                continue
+            if surface is None:
                 yield Finding(code=entry.code, surface=next(iter(entry.surfaces), Surface.POLICY))
-            elif surface.value in list(Surface):
-                yield Finding(code=entry.code, surface=Surface(surface.value))
-            else:
-                given = str(surface.value)
-                self._unknown(surface.where, f"unknown surface `{given}`", given, list(Surface))
+            elif (seen := surface.one_of(Surface, "surface")) is not None:
+                yield Finding(code=entry.code, surface=seen)
 
-    def _unknown_code(self, item: Item) -> None:
-        known = self._known["reason_codes"]
-        self._unknown(item.where, f"unknown reason code `{item.value}`", str(item.value), known)
+    def _code(self, code: Any) -> Entry:
+        return self._registry[str(code)]
 
-    def _want(self, item: Item | None, parent: Item) -> Mapping[str, Any]:
+    def _want(self, item: Item | None) -> Mapping[str, Any]:
         if item is None:
-            self.report(parent.where, "`want` is missing")
             return {}
-        fields = self._fields(item, _WANT, "`want`")
-        for key in _NEEDED:
-            if key not in fields and isinstance(item.value, dict):
-                self.report(item.where, f"`{key}` is missing")
+        fields = item.fields(_WANT, "`want`")
         want: dict[str, Any] = {}
-        if "verdict" in fields:
-            want["verdict"] = self._verdict(fields["verdict"])
+        if isinstance(item.value, dict):
+            want["verdict"] = item.word("verdict", Verdict)
+            item.needed("reason_codes")
         for key in _LISTS:
             if key in fields:
-                want[key] = tuple(self._texts(fields[key], key))
+                want[key] = tuple(self._texts(item, key))
         return want
 
-    def _verdict(self, item: Item) -> Verdict | None:
-        if item.value in list(Verdict):
-            return Verdict(item.value)
-        given = str(item.value)
-        self._unknown(item.where, f"unknown verdict `{given}`", given, list(Verdict))
-        return None
-
-    def _texts(self, item: Item, what: str) -> Iterator[str]:
-        known = self._known.get(what)
-        for child in self._list(item, what):
-            if not isinstance(child.value, str):
-                self.report(child.where, f"`{what}` holds texts", "quote it")
-            elif known is not None and child.value not in known:
-                if what == "reason_codes":
-                    self._unknown_code(child)
-                else:
-                    problem = f"the policy has no such rule in `{what}`: `{child.value}`"
-                    self._unknown(child.where, problem, child.value, known)
-            else:
+    def _texts(self, want: Item, key: str) -> Iterator[str]:
+        for child in want.texts(key, may_be_blank=True):
+            if key == "reason_codes":
+                if child.look_up(self._code) is not None:
+                    yield child.value
+            elif child.value in self._rules.get(key, (child.value,)):
                 yield child.value
+            else:
+                problem = f"the policy has no such rule in `{key}`: `{child.value}`"
+                child.report(problem, _which(child.value, self._rules[key]))
+
+
+def _request(item: Item | None) -> Mapping[str, Any]:
+    if item is None:
+        return {}
+    if item.get("findings") is not None:
+        help_text = "put `findings` beside `request`"
+        item.report_key("findings", "a request holds no findings", help_text)
+    fields = item.fields((*_REQUEST, "findings"), "`request`")
+    return {key: child.plain for key, child in fields.items()}
+
+
+def _which(given: str, rules: Sequence[str]) -> str | None:
+    """Return the rule that was meant, or all of them if they are few."""
+    listed = f"one of {', '.join(rules)}" if 0 < len(rules) < 20 else None
+    return did_you_mean(given, rules) or listed

@@ -2,8 +2,8 @@
 
 from enum import StrEnum
 
-from demur.codes.suggest import did_you_mean
 from demur.errors import InputError
+from demur.source.suggest import did_you_mean
 
 __all__ = ["Audience", "audience_of"]
 

@@ -6,7 +6,7 @@ any white space, `<name>` for an expression under `phrases`, and case and accent
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import Any
 
 import re2
 
-from demur.codes.suggest import did_you_mean
 from demur.errors import ManyProblemsError, Problem
 from demur.respond.lint_mark import MEANINGS, Mark, Marks, failing_rows
 from demur.respond.lint_text import fold
-from demur.source import Item, SourceError, read_source, read_text
+from demur.source.item import Item
+from demur.source.reading import read_source, read_text
+from demur.source.suggest import did_you_mean
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -47,11 +48,7 @@ def load_marks(path: Path | str) -> Marks:
     Raises:
         MarksError: The file cannot be read or used; carries every problem.
     """
-    try:
-        text = read_text(path, "marks")
-    except SourceError as error:
-        raise MarksError.of(error.problems) from error
-    marks = parse_marks(text, str(path))
+    marks = parse_marks(read_text(path, "marks", MarksError), str(path))
     problems = [
         Problem(row.where, f"the mark `{row.mark}` does not hold to its {row.kind} row `{row.row}`")
         for row in failing_rows(marks)
@@ -67,14 +64,9 @@ def parse_marks(text: str, name: str = "marks") -> Marks:
     Raises:
         MarksError: They cannot be used; carries every problem.
     """
-    try:
-        source = read_source(name, text)
-    except SourceError as error:
-        raise MarksError.of(error.problems) from error
-    loader = _Loader()
-    marks = loader.marks(source)
-    if loader.problems:
-        raise MarksError.of(loader.problems)
+    source = read_source(name, text, MarksError)
+    marks = _Loader().marks(source)
+    source.raise_problems(MarksError)
     return marks
 
 
@@ -97,109 +89,53 @@ def builtin_locales() -> tuple[str, ...]:
 
 class _Loader:
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
         self.phrases: dict[str, str] = {}
-
-    def report(self, where: str, problem: str, help_text: str | None = None) -> None:
-        self.problems.append(Problem(where, problem, help_text))
 
     def marks(self, source: Item) -> Marks:
         """Return the marks; worthless if problems were reported on the way."""
-        fields = self._fields(source, _TOP, "a file of marks")
-        version = self._text(fields, "schema_version", source)
-        if version and version != SCHEMA_VERSION:
-            place = fields["schema_version"].where
-            self.report(place, f"unknown schema version `{version}`", f"this is {SCHEMA_VERSION}")
-        locale = self._text(fields, "locale", source)
+        source.fields(_TOP, "a file of marks")
+        source.version(SCHEMA_VERSION)
+        locale = source.text("locale")
         if locale and not _LOCALE.match(locale):
-            self.report(fields["locale"].where, f"`{locale}` is no language", "like `en`")
-        for name, item in self._mapping(fields.get("phrases"), "phrases").items():
+            source.value["locale"].report(f"`{locale}` is no language", "like `en`")
+        for name, item in source.entries("phrases").items():
             self.phrases[name] = f"(?:{self._expanded(item)})"
         return Marks(
             locale=locale,
-            words=frozenset(fold(word).lower() for word in self._rows(fields, "words")),
+            words=frozenset(fold(word).lower() for word in _rows(source, "words")),
             names={
-                key: tuple(fold(name).lower() for name in self._texts(item, "names"))
-                for key, item in self._mapping(fields.get("names"), "names").items()
+                key: tuple(fold(name).lower() for name in _texts(item, "names"))
+                for key, item in source.entries("names").items()
             },
-            marks=tuple(self._marks(fields.get("marks"), source)),
+            marks=tuple(self._marks(source)),
         )
 
-    def _fields(self, item: Item, known: tuple[str, ...], what: str) -> Mapping[str, Item]:
-        if not isinstance(item.value, dict):
-            self.report(item.where, f"{what} is a mapping")
-            return {}
-        for key, where in item.keys.items():
-            if key not in known:
-                hint = did_you_mean(key, known) or f"one of {', '.join(known)}"
-                self.report(where, f"unknown key `{key}`", hint)
-        return item.value
-
-    def _mapping(self, item: Item | None, what: str) -> Mapping[str, Item]:
-        if item is None:
-            return {}
-        if not isinstance(item.value, dict):
-            self.report(item.where, f"`{what}` is a mapping")
-            return {}
-        return item.value
-
-    def _text(self, fields: Mapping[str, Item], key: str, parent: Item) -> str:
-        if key not in fields:
-            self.report(parent.where, f"`{key}` is missing")
-            return ""
-        value = fields[key].value
-        if isinstance(value, str) and value.strip():
-            return value
-        self.report(fields[key].where, f"`{key}` must be a text", "quote it")
-        return ""
-
-    def _flag(self, fields: Mapping[str, Item], key: str) -> bool:
-        if key in fields and not isinstance(fields[key].value, bool):
-            self.report(fields[key].where, f"`{key}` is true or false")
-        return key in fields and fields[key].value is True
-
-    def _texts(self, item: Item, what: str) -> Iterator[str]:
-        for child in item.value if isinstance(item.value, list) else [item]:
-            if isinstance(child.value, str) and child.value.strip():
-                yield child.value
-            else:
-                self.report(child.where, f"`{what}` holds texts", "quote it")
-
-    def _rows(self, fields: Mapping[str, Item], key: str) -> tuple[str, ...]:
-        return tuple(self._texts(fields[key], key)) if key in fields else ()
-
-    def _marks(self, item: Item | None, source: Item) -> Iterator[Mark]:
-        if item is None or not isinstance(item.value, list):
-            self.report(source.where if item is None else item.where, "`marks` must be a list")
-            return
+    def _marks(self, source: Item) -> Iterator[Mark]:
+        source.needed("marks")
         ids: dict[str, str] = {}
-        for child in item.value:
+        for child in source.items("marks"):
             mark = self._mark(child)
-            if mark.id in ids:
-                self.report(child.where, f"mark `{mark.id}` stands twice", f"at {ids[mark.id]}")
-            ids.setdefault(mark.id, child.where)
+            child.once(mark.id, "mark", ids)
             yield mark
 
     def _mark(self, item: Item) -> Mark:
-        fields = self._fields(item, _MARK, "a mark")
-        means = self._text(fields, "means", item)
-        if means and means not in MEANINGS:
-            hint = did_you_mean(means, MEANINGS) or f"one of {', '.join(MEANINGS)}"
-            self.report(fields["means"].where, f"unknown meaning `{means}`", hint)
+        item.fields(_MARK, "a mark")
+        said = item.needed("means", f"one of {', '.join(MEANINGS)}")
+        means = None if said is None else said.one_of(MEANINGS, "meaning")
         for key in ("pattern", "hit", "miss"):
-            if not self._rows(fields, key):
+            if not _rows(item, key):
                 help_text = "each mark shows what it must hit, and a twin it must not"
-                self.report(item.where, f"the mark has no `{key}`", help_text)
+                item.report(f"the mark has no `{key}`", help_text)
         return Mark(
-            id=self._text(fields, "id", item),
-            means=means,
-            pattern=self._pattern(fields.get("pattern")),
-            unless=self._pattern(fields.get("unless")),
-            opens=self._flag(fields, "opens"),
-            weak=self._flag(fields, "weak"),
-            outside_crisis=self._flag(fields, "outside_crisis"),
-            hit=self._rows(fields, "hit"),
-            miss=self._rows(fields, "miss"),
+            id=item.text("id"),
+            means=str(means or ""),
+            pattern=self._pattern(item.get("pattern")),
+            unless=self._pattern(item.get("unless")),
+            opens=item.flag("opens"),
+            weak=item.flag("weak"),
+            outside_crisis=item.flag("outside_crisis"),
+            hit=_rows(item, "hit"),
+            miss=_rows(item, "miss"),
             where=item.where,
         )
 
@@ -208,31 +144,46 @@ class _Loader:
         if item is None:
             return None
         parts = item.value if isinstance(item.value, list) else [item]
-        return self._compiled(item, "|".join(f"(?:{self._expanded(part)})" for part in parts))
+        return _compiled(item, "|".join(f"(?:{self._expanded(part)})" for part in parts))
 
     def _expanded(self, item: Item) -> str:
         """Return the expression in an item, its phrases and blanks written out, checked."""
         if not isinstance(item.value, str):
-            self.report(item.where, "a pattern is a text", "quote it")
+            item.report("a pattern is a text", "quote it")
             return ""
 
         def phrase(found: re.Match[str]) -> str:
             if found[1] not in self.phrases:
                 hint = did_you_mean(found[1], self.phrases) or "it goes under `phrases`, before use"
-                self.report(item.where, f"unknown phrase `<{found[1]}>`", hint)
+                item.report(f"unknown phrase `<{found[1]}>`", hint)
             return self.phrases.get(found[1], "")
 
         written = fold(item.value.strip())
         return _PHRASE.sub(phrase, written.replace(" ?", r"\s*").replace(" ", r"\s+"))
 
-    def _compiled(self, item: Item, expression: str) -> Any:
-        options = re2.Options()
-        options.case_sensitive = False
-        options.never_capture = True
-        options.log_errors = False
-        try:
-            return re2.compile(expression, options)
-        except re2.error as error:
-            said = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-            self.report(item.where, f"not a usable pattern: {said}", "see RE2's syntax")
-            return None
+
+def _rows(parent: Item, key: str) -> tuple[str, ...]:
+    item = parent.get(key)
+    return () if item is None else tuple(_texts(item, key))
+
+
+def _texts(item: Item, what: str) -> Iterator[str]:
+    """Yield the texts of a list, or the one that stands there without a list."""
+    for child in item.value if isinstance(item.value, list) else [item]:
+        if child.is_text:
+            yield child.value
+        else:
+            child.report(f"`{what}` holds texts", "quote it")
+
+
+def _compiled(item: Item, expression: str) -> Any:
+    options = re2.Options()
+    options.case_sensitive = False
+    options.never_capture = True
+    options.log_errors = False
+    try:
+        return re2.compile(expression, options)
+    except re2.error as error:
+        said = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        item.report(f"not a usable pattern: {said}", "see RE2's syntax")
+        return None

@@ -13,11 +13,11 @@ from pathlib import Path
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice
-from demur.errors import ManyProblemsError, Problem
+from demur.errors import ManyProblemsError
 from demur.respond.locales import wider
 from demur.respond.sheet import Reader
 from demur.respond.template import CONSTRAINED, CRISIS, GENERAL, PHRASES, UNJUDGED, Book, Templates
-from demur.source import SourceError, read_source, read_text
+from demur.source.reading import read_source, read_text
 
 __all__ = ["TemplateError", "builtin_templates", "load_templates", "parse_templates"]
 
@@ -88,10 +88,7 @@ def load_templates(
     """
     found = builtin_templates() if base is None else base
     for path in paths:
-        try:
-            text = read_text(path, "templates")
-        except SourceError as error:
-            raise TemplateError.of(error.problems) from error
+        text = read_text(path, "templates", TemplateError)
         found = parse_templates(text, str(path), base=found, registry=registry)
     return found
 
@@ -109,22 +106,20 @@ def parse_templates(
         TemplateError: They cannot be used; carries every problem.
     """
     known = builtin_templates() if base is None else base
-    try:
-        source = read_source(name, text)
-    except SourceError as error:
-        raise TemplateError.of(error.problems) from error
+    source = read_source(name, text, TemplateError)
     reader = Reader(default_registry() if registry is None else registry)
     locale = reader.locale(source)
     beneath = next((known.books[one] for one in wider(locale) if one in known.books), None)
     book = reader.book(source, locale, beneath)
     whole = book if beneath is None else book.over(beneath)
-    problems = reader.problems or list(_gaps(whole, source.where))
-    if problems:
-        raise TemplateError.of(problems)
+    source.raise_problems(TemplateError)
+    for problem in _gaps(whole):
+        source.report(problem, "every code must have words; `en` shows them all")
+    source.raise_problems(TemplateError)
     return Templates(_Over({locale: whole}, known.books))
 
 
-def _gaps(book: Book, where: str) -> Iterator[Problem]:
+def _gaps(book: Book) -> Iterator[str]:
     """Yield what a locale lacks to answer every code."""
     lacking = {
         "templates": [name for name in _NEEDED if name not in book.templates],
@@ -134,5 +129,4 @@ def _gaps(book: Book, where: str) -> Iterator[Problem]:
     }
     for key, names in lacking.items():
         if names:
-            problem = f"`{key}` of a new locale lack {', '.join(names)}"
-            yield Problem(where, problem, "every code must have words; `en` shows them all")
+            yield f"`{key}` of a new locale lack {', '.join(names)}"

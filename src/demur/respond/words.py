@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from demur.codes.suggest import did_you_mean
 from demur.errors import InputError
 from demur.respond.case import Case
 from demur.respond.choosing import choose
@@ -12,6 +11,7 @@ from demur.respond.help_lines import help_lines
 from demur.respond.plain import spoken
 from demur.respond.slots import fill_slot, filled, slot_names
 from demur.respond.template import Book, Template, Wording
+from demur.source.suggest import did_you_mean
 
 __all__ = ["put_in_words"]
 

@@ -4,20 +4,22 @@ import pytest
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
+from demur.errors import Problem
 from demur.policy.conditions import ConditionReader, absences, compares, reads_findings
 from demur.policy.facts import ROOTS
 from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
-from demur.source import read_source
+from demur.source.item import Item
+from demur.source.reading import read_source
 
 CORE = Registry.load()
 A, B = Compare("evidence.a", Operator.EQ, 1), Compare("evidence.b", Operator.EQ, 2)
 CODE = Compare("findings.codes", Operator.CONTAINS, "RCE_RISK")
 
 
-def read(text: str) -> tuple[Condition, list[tuple[str, str, str | None]]]:
-    found: list[tuple[str, str, str | None]] = []
-    reader = ConditionReader(lambda *problem: found.append(problem), CORE)
-    return reader.read(read_source("c", text), "c"), found
+def read(text: str) -> tuple[Condition, list[Problem]]:
+    item = read_source("c", text)
+    rule = Item({"if": item}, "c", {"if": "c"}, item.problems)
+    return ConditionReader(CORE).read(rule), item.problems
 
 
 def sound(text: str) -> Condition:
@@ -26,7 +28,7 @@ def sound(text: str) -> Condition:
     return condition
 
 
-def wrong(text: str) -> tuple[str, str, str | None]:
+def wrong(text: str) -> Problem:
     _, found = read(text)
     [problem] = found
     return problem
@@ -70,6 +72,7 @@ def test_every_part_of_a_request_can_be_read(root: str) -> None:
 
 OPERATORS = f"one of {', '.join(Operator)}"
 FIELDS = f"one of action_type, amount_currency, amount_usd, {', '.join(ROOTS)}, all, any, not"
+COUNT = f"`demur codes list` shows all {len(CORE)}"
 FACTS = "one of findings.codes, findings.surfaces, findings.count"
 
 
@@ -125,9 +128,9 @@ FACTS = "one of findings.codes, findings.surfaces, findings.count"
             "{findings.codes: {contains: RCE_RIKS}}",
             "1:29",
             "unknown reason code `RCE_RIKS`",
-            "did you mean `RCE_RISK`?",
+            f"did you mean `RCE_RISK`? {COUNT}",
         ),
-        ("{findings.codes: {contains: 5}}", "1:29", "unknown reason code `5`", None),
+        ("{findings.codes: {contains: 5}}", "1:29", "unknown reason code `5`", COUNT),
         (
             "{findings.surfaces: {contains: inputs}}",
             "1:32",
@@ -157,7 +160,7 @@ def test_what_is_wrong_has_a_place_and_help(
 def test_findings_are_read_only_positively(path: str, ways: str, tests: list[str]) -> None:
     for test in tests:
         where, problem, _ = wrong(f"{{{path}: {test}}}")
-        assert where.startswith("c:1:")
+        assert str(where).startswith("c:1:")
         assert problem == f"`{path}` may be read only positively, by {ways}"
 
 
@@ -198,11 +201,11 @@ def test_every_surface_can_be_read() -> None:
 
 
 def test_a_rule_without_a_condition_is_told_how_to_write_one() -> None:
-    found: list[tuple[str, str, str | None]] = []
-    reader = ConditionReader(lambda *problem: found.append(problem), CORE)
+    rule = Item({}, "c:3:5", {}, [])
 
-    assert reader.read(None, "c:3:5") == All(())
-    assert found == [("c:3:5", "`if` is missing", "write `if: {}` for a rule that always applies")]
+    assert ConditionReader(CORE).read(rule) == All(())
+    help_text = "write `if: {}` for a rule that always applies"
+    assert rule.problems == [("c:3:5", "`if` is missing", help_text)]
 
 
 def test_every_comparison_is_found_wherever_it_stands() -> None:

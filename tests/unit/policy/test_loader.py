@@ -10,12 +10,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur import source
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, Verdict
 from demur.errors import PolicyError
 from demur.policy.loader import load_policy, parse_policy
 from demur.policy.policy import All, Compare, Mode, Operator, Outcome, Policy, Shadow, Stage
+from demur.source import reading
 
 HEAD = "schema_version: policy.v1\npolicy_id: p\npolicy_version: '1'\n"
 CORE = Registry.load()
@@ -142,7 +142,7 @@ def test_a_missing_file_a_folder_and_bytes_say_so(tmp_path: Path) -> None:
     for path, reason in [
         (tmp_path / "none.yaml", "no such file or directory"),
         (tmp_path, "is a directory"),
-        (binary, "not utf-8 text"),
+        (binary, "not UTF-8 text"),
     ]:
         with pytest.raises(PolicyError) as caught:
             load_policy(path)
@@ -174,7 +174,7 @@ def test_a_problem_of_the_source_is_a_problem_of_the_policy() -> None:
 
 def test_a_text_without_canonical_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pure reader of YAML, which stands in where the fast one is missing, takes surrogates."""
-    monkeypatch.setattr(source, "_LOADER", yaml.SafeLoader)
+    monkeypatch.setattr(reading, "_LOADER", yaml.SafeLoader)
     [problem] = problems(rule('{evidence.a: "\\ud800"}'))
 
     assert problem.startswith("p.yaml:1:1: this value has no canonical JSON form")
@@ -194,8 +194,8 @@ def test_a_text_without_canonical_form_is_refused(monkeypatch: pytest.MonkeyPatc
             f"{HEAD}rules: []\nzzz: []",
             [
                 (
-                    "p.yaml:5:1: unknown key `zzz`\n  help: one of schema_version, policy_id, "
-                    "policy_version, description, mode, defaults, rates, shadow, rules"
+                    "p.yaml:5:1: unknown key `zzz`\n  help: a policy has schema_version, "
+                    "policy_id, policy_version, description, mode, defaults, rates, shadow, rules"
                 )
             ],
         ),
@@ -229,11 +229,11 @@ def test_a_text_without_canonical_form_is_refused(monkeypatch: pytest.MonkeyPatc
         ),
         (
             f"{HEAD}rules: []\nmode: advisry",
-            ["p.yaml:5:7: unknown value `advisry`\n  help: did you mean `advisory`?"],
+            ["p.yaml:5:7: unknown mode `advisry`\n  help: did you mean `advisory`?"],
         ),
         (
             f"{HEAD}rules: []\nmode: [{{a: 1}}]",
-            ["p.yaml:5:7: unknown value `[{'a': 1}]`\n  help: one of enforce, advisory"],
+            ["p.yaml:5:7: unknown mode `[{'a': 1}]`\n  help: one of enforce, advisory"],
         ),
     ],
 )
@@ -247,8 +247,11 @@ def test_the_top_level_is_checked(text: str, want: list[str] | None) -> None:
     ("defaults", "want"),
     [
         ("5", "p.yaml:5:11: `defaults` is a mapping"),
-        ("{code: X}", "p.yaml:5:12: unknown key `code`\n  help: one of verdict, reason_code"),
-        ("{verdict: ALOW}", "p.yaml:5:21: unknown value `ALOW`\n  help: did you mean `ALLOW`?"),
+        (
+            "{code: X}",
+            "p.yaml:5:12: unknown key `code`\n  help: `defaults` has verdict, reason_code",
+        ),
+        ("{verdict: ALOW}", "p.yaml:5:21: unknown verdict `ALOW`\n  help: did you mean `ALLOW`?"),
         ("{verdict: DENY}", "p.yaml:5:11: DENY needs a reason code that refuses"),
         ("{verdict: ABSTAIN}", "p.yaml:5:11: ABSTAIN needs a reason code that refuses"),
         (
@@ -274,7 +277,7 @@ def test_the_top_level_is_checked(text: str, want: list[str] | None) -> None:
             "{reason_code: RCE_RIKS}",
             f"p.yaml:5:25: unknown reason code `RCE_RIKS`\n  help: did you mean `RCE_RISK`? {LIST}",
         ),
-        ("{reason_code: [A]}", "p.yaml:5:25: `reason_code` holds texts\n  help: quote it"),
+        ("{reason_code: [A]}", "p.yaml:5:25: `reason_code` must be a text\n  help: quote it"),
     ],
 )
 def test_the_default_is_checked(defaults: str, want: str) -> None:
@@ -328,7 +331,7 @@ def test_rates_are_positive_numbers_of_other_currencies(rates: str, want: str) -
         ("[{code: PII_DETECTED, reason: ''}]", ["39: `reason` must be a text\n  help: quote it"]),
         (
             "[{code: PII_DETECTED, reason: x, until: y}]",
-            ["42: unknown key `until`\n  help: one of code, reason"],
+            ["42: unknown key `until`\n  help: a shadow has code, reason"],
         ),
         ("[{code: ZZZ, reason: x}]", [f"17: unknown reason code `ZZZ`\n  help: {LIST}"]),
         (
@@ -378,10 +381,10 @@ def test_unknown_keys_stages_and_verdicts_get_a_suggestion_and_nothing_follows_f
 
     assert problems(text.replace("    if:", "    when:")) == [
         "p.yaml:7:5: unknown key `when`\n  help: did you mean `then`?",
-        "p.yaml:6:12: unknown value `HARDBLOCKS`\n  help: did you mean `HARD_BLOCKS`?",
+        "p.yaml:6:12: unknown stage `HARDBLOCKS`\n  help: did you mean `HARD_BLOCKS`?",
         "p.yaml:5:5: `if` is missing\n  help: write `if: {}` for a rule that always applies",
         "p.yaml:8:12: unknown key `verdikt`\n  help: did you mean `verdict`?",
-        "p.yaml:8:36: unknown value `DENNY`\n  help: did you mean `DENY`?",
+        "p.yaml:8:36: unknown verdict `DENNY`\n  help: did you mean `DENY`?",
     ]
 
 
@@ -436,14 +439,17 @@ def test_unknown_keys_stages_and_verdicts_get_a_suggestion_and_nothing_follows_f
         ),
         (
             rule(then=f"{ESCALATE[:-1]}, obligations: [human-review]}}"),
-            "8:76: unknown value `human-review`\n  help: did you mean `human_review`?",
+            "8:76: unknown obligation `human-review`\n  help: did you mean `human_review`?",
         ),
         (
             rule(then=f"{ESCALATE[:-1]}, obligations: no_list}}"),
             "8:75: `obligations` is a list",
         ),
-        (rule(more="    shadow: 1"), "9:13: must be true or false, not `1`"),
-        (rule(more="    shadow: [{a: b}]"), "9:13: must be true or false, not `[{'a': 'b'}]`"),
+        (rule(more="    shadow: 1"), "9:13: `shadow` must be true or false, not `1`"),
+        (
+            rule(more="    shadow: [{a: b}]"),
+            "9:13: `shadow` must be true or false, not `[{'a': 'b'}]`",
+        ),
         (rule(more="    description: []"), "9:18: `description` must be a text\n  help: quote it"),
         (rule().replace("id: R", "id: 5"), "5:9: `id` must be a text\n  help: quote it"),
     ],

@@ -4,17 +4,17 @@ import pytest
 
 from demur.policy.peer.condition import Asked, asked
 from demur.policy.peer.remark import CannotCarryError, Remarks
-from demur.source import Item
+from demur.source.item import Item
 
 
 def item(value: Any, where: str = "p:1:1") -> Item:
     """Return a value as if it had been read."""
     if isinstance(value, dict):
         children = {key: item(child, f"at {key}") for key, child in value.items()}
-        return Item(children, where, {key: f"key {key}" for key in value})
+        return Item(children, where, {key: f"key {key}" for key in value}, [])
     if isinstance(value, list):
-        return Item([item(child) for child in value], where, {})
-    return Item(value, where, {})
+        return Item([item(child) for child in value], where, {}, [])
+    return Item(value, where, {}, [])
 
 
 def ask(allows: bool = False, **rule: Any) -> tuple[Asked, Remarks]:  # noqa: FBT002 - a switch of this file

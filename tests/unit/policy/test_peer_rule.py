@@ -9,7 +9,7 @@ from demur.policy.peer.draft import RuleDraft
 from demur.policy.peer.remark import CannotCarryError, Remarks
 from demur.policy.peer.rule import carry_rule
 from demur.policy.policy import Stage
-from demur.source import read_source
+from demur.source.reading import read_source
 
 CORE = Registry.load()
 
@@ -40,6 +40,12 @@ def test_a_rule_keeps_its_id_its_place_and_its_codes() -> None:
         ("A_CODE", "B_CODE"),
     )
     assert kinds(remarks) == []
+
+
+def test_a_rule_is_not_left_out_for_a_blank_code() -> None:
+    draft, _ = carry(written(then={"reason_codes": [""]}))
+
+    assert draft.codes == ("",)
 
 
 @pytest.mark.parametrize(
@@ -156,15 +162,15 @@ def test_every_other_obligation_is_named_as_left_out(duty: Any, words: str) -> N
     [
         ([], "p.yml:1:1: a rule is a mapping"),
         ({**written(), "wen": {}}, "unknown key `wen`\n  help: did you mean `when`?"),
-        ({"id": "R", "stage": "HARD_BLOCKS"}, "p.yml:1:1: `then` is a mapping"),
+        ({"id": "R", "stage": "HARD_BLOCKS"}, "p.yml:1:1: `then` is missing"),
         ({**written(), "then": []}, "`then` is a mapping"),
         ({"stage": "HARD_BLOCKS", "then": {}}, "`id` is missing"),
         (written(id=5), "`id` must be a text"),
         (written(stage="TRUST_PATHS"), "unknown stage `TRUST_PATHS`"),
         (written(then={"verdict": "QUERY"}), "unknown verdict `QUERY`"),
         (written(then={"reason_codes": []}), "names at least one reason code"),
-        (written(then={"reason_codes": "A_CODE"}), "`reason_codes` is a list of texts"),
-        (written(then={"reason_codes": [1]}), "`reason_codes` is a list of texts"),
+        (written(then={"reason_codes": "A_CODE"}), "`reason_codes` is a list"),
+        (written(then={"reason_codes": [1]}), "`reason_codes` holds texts"),
         (written(**{"if": {"evidence.a_gt": 2, "evidence.a_lt": 1}}), "no value of `evidence.a`"),
         (written(**{"if": {"amount_usd_lt": 0}}), "no value of `amount_usd`"),
         (written(**{"if": {"evidence.a_gt": "9e20"}}), "too large a number"),

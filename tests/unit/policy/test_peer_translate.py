@@ -227,7 +227,7 @@ def test_a_rule_that_is_left_out_is_named_and_the_others_stay() -> None:
     assert rules_of(imported) == [{"id": "B", "codes": ("acme.com/A_REASON",)}]
     left = [remark for remark in imported.remarks if remark.kind == "left-out"]
     assert left[0].message == ("rule `BAD` is left out: `evidence.a_gt` takes a number, not `high`")
-    assert left[1].message == "a rule is left out: `then` is a mapping"
+    assert left[1].message == "a rule is left out: `then` is missing"
     assert [remark.level for remark in left] == ["error", "error"]
 
 
@@ -299,16 +299,16 @@ def test_what_the_peer_never_reads_is_said() -> None:
     ("text", "problem"),
     [
         ("", "p.yml: the file is empty"),
-        ("[]", "p.yml:1:1: `a policy` must be a mapping"),
+        ("[]", "p.yml:1:1: a policy is a mapping"),
         ("a: 1\na: 2", "p.yml:2:1: the key `a` stands twice"),
         (json.dumps(policy(schema_version="policy.v0")), "unknown schema version `policy.v0`"),
         (json.dumps(policy(policy_id=None)), "`policy_id` must be a text"),
         (json.dumps(policy(policy_version=1.0)), "`policy_version` must be a text"),
-        (json.dumps(policy(rules={})), "`rules` must be a list"),
-        (json.dumps(policy(defaults=[])), "`defaults` must be a mapping"),
+        (json.dumps(policy(rules={})), "`rules` is a list"),
+        (json.dumps(policy(defaults=[])), "`defaults` is a mapping"),
         (json.dumps(policy(defaults={"mode": "loud"})), "unknown mode `loud`"),
         (json.dumps(policy(defaults={"default_verdict": 5})), "unknown default_verdict `5`"),
-        (json.dumps(policy(defaults={"default_reason_code": ""})), "unknown default_reason_code"),
+        (json.dumps(policy(defaults={"default_reason_code": ""})), "`default_reason_code` must be"),
     ],
 )
 def test_what_is_no_policy_of_the_peer_is_refused(text: str, problem: str) -> None:
@@ -325,9 +325,9 @@ def test_every_problem_of_the_head_is_told_at_once() -> None:
     assert [problem.problem for problem in caught.value.problems] == [
         "unknown schema version `none`",
         "`defaults` is missing",
-        "`rules` must be a list",
-        "`policy_id` must be a text",
-        "`policy_version` must be a text",
+        "`rules` is missing",
+        "`policy_id` is missing",
+        "`policy_version` is missing",
     ]
 
 

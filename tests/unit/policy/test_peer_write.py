@@ -8,7 +8,7 @@ from demur.policy.peer.draft import Draft, RuleDraft
 from demur.policy.peer.remark import Level, Remark
 from demur.policy.peer.write import policy_text
 from demur.policy.policy import Mode, Stage
-from demur.source import read_source
+from demur.source.reading import read_source
 
 
 def draft(*rules: RuleDraft, **more: Any) -> Draft:

@@ -26,6 +26,8 @@ POLICY = policy_of(
     rule({"action_type": "y"}, constraints=["at most once"]),
     rule({"action_type": "x"}, id="TRIAL", shadow=True),
 )
+COUNT = f"`demur codes list` shows all {len(CORE)}"
+VERDICTS = "one of ALLOW, ESCALATE, ABSTAIN, DENY"
 WANT = "want: {verdict: DENY, reason_codes: [RCE_RISK]}"
 GOOD = f"- note: one\n  request: {{action: {{type: x}}}}\n  {WANT}\n"
 
@@ -114,9 +116,9 @@ def test_rules_that_no_case_matched_are_named_and_trials_count() -> None:
             GOOD + "  zzz: 1\n",
             "4:3",
             "unknown key `zzz`",
-            "one of note, request, findings, want",
+            "a case has note, request, findings, want",
         ),
-        (GOOD + GOOD, "4:3", "the note `one` stands twice", "first at t.yaml:1:3"),
+        (GOOD + GOOD, "4:3", "the note `one` stands twice", "also at t.yaml:1:3"),
         (
             GOOD.replace("one", "7"),
             "1:9",
@@ -156,15 +158,15 @@ def test_rules_that_no_case_matched_are_named_and_trials_count() -> None:
             GOOD + "  findings: [RCE_RISC]\n",
             "4:14",
             "unknown reason code `RCE_RISC`",
-            "did you mean `RCE_RISK`?",
+            f"did you mean `RCE_RISK`? {COUNT}",
         ),
         (
             GOOD.replace("DENY", "REFUSE"),
             "3:19",
             "unknown verdict `REFUSE`",
-            "one of ALLOW, ESCALATE, ABSTAIN, DENY",
+            VERDICTS,
         ),
-        (GOOD.replace("verdict: DENY, ", ""), "3:9", "`verdict` is missing", None),
+        (GOOD.replace("verdict: DENY, ", ""), "3:9", "`verdict` is missing", VERDICTS),
         (GOOD.replace(", reason_codes: [RCE_RISK]", ""), "3:9", "`reason_codes` is missing", None),
         (GOOD.replace("[RCE_RISK]", "RCE_RISK"), "3:39", "`reason_codes` is a list", None),
         (GOOD.replace("[RCE_RISK]", "[5]"), "3:40", "`reason_codes` holds texts", "quote it"),
@@ -172,7 +174,7 @@ def test_rules_that_no_case_matched_are_named_and_trials_count() -> None:
             GOOD.replace("RCE_RISK]", "SCOPE_MISING]"),
             "3:40",
             "unknown reason code `SCOPE_MISING`",
-            "did you mean `SCOPE_MISSING`?",
+            f"did you mean `SCOPE_MISSING`? {COUNT}",
         ),
         (
             GOOD.replace("DENY", "DENY, matched_rules: [TRIAL]"),
@@ -200,7 +202,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "odd.yaml").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(TableError, match="cannot read the table: no such file"):
         load_table(tmp_path / "gone.yaml", POLICY, CORE)
-    with pytest.raises(TableError, match="not utf-8 text"):
+    with pytest.raises(TableError, match="not UTF-8 text"):
         load_table(tmp_path / "odd.yaml", POLICY, CORE)
 
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from demur.codes.suggest import did_you_mean
 from demur.codes.usage.rules import RULES, Sighting, shown
+from demur.source.suggest import did_you_mean
 
 __all__ = ["MARKER", "Comment", "apply_comments"]
 

@@ -13,8 +13,8 @@ from demur.codes.entry import Entry
 from demur.codes.line import MARK
 from demur.codes.names import NameProblem, is_code, local_name, name_problem
 from demur.codes.registry import Registry
-from demur.codes.suggest import did_you_mean
 from demur.errors import one_line
+from demur.source.suggest import did_you_mean
 
 __all__ = [
     "RULES",

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
-from demur.codes.suggest import did_you_mean
 from demur.policy.operands import kind_of
 from demur.policy.peer.remark import CannotCarryError, Remarks
-from demur.source import Item
+from demur.source.item import Item
+from demur.source.suggest import did_you_mean
 
 __all__ = ["Asked", "asked"]
 

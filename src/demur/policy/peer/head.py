@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from demur.codes.vocabulary import Verdict
-from demur.errors import PolicyError, Problem
+from demur.errors import PolicyError
 from demur.policy.peer.draft import Draft
 from demur.policy.peer.remark import Remarks
 from demur.policy.policy import Mode
-from demur.source import Item
+from demur.source.item import Item
 
 __all__ = ["SCHEMA_VERSION", "read_head", "required_evidence"]
 
@@ -25,77 +25,42 @@ def read_head(source: Item, name: str, remarks: Remarks) -> Draft:
     Raises:
         PolicyError: It is no policy of the peer; carries every problem.
     """
-    problems: list[Problem] = []
-    head = _head(source, problems)
-    defaults = _mapping(head.get("defaults"), "defaults", source, problems)
-    rows = head.get("rules")
-    if rows is None or not isinstance(rows.value, list):
-        place = source.where if rows is None else rows.where
-        problems.append(Problem(place, "`rules` must be a list"))
+    source.mapping("a policy")
+    _check_version(source)
+    defaults = source.needed("defaults")
+    source.needed("rules")
+    source.items("rules")
     draft = Draft(
         source=name,
-        policy_id=_text(head, "policy_id", source, problems),
-        policy_version=_text(head, "policy_version", source, problems),
-        mode=Mode(_word(defaults, "mode", Mode.ENFORCE, tuple(Mode), problems)),
-        verdict=Verdict(
-            _word(defaults, "default_verdict", Verdict.ESCALATE, tuple(Verdict), problems)
-        ),
-        code=_word(defaults, "default_reason_code", "NO_MATCH_DEFAULT_ESCALATE", (), problems),
+        policy_id=source.text("policy_id"),
+        policy_version=source.text("policy_version"),
+        mode=Mode.ENFORCE,
+        verdict=Verdict.ESCALATE,
+        code="NO_MATCH_DEFAULT_ESCALATE",
         rules=(),
     )
-    if problems:
-        raise PolicyError.of(problems)
+    if defaults is not None:
+        draft = _with_defaults(draft, defaults)
+    source.raise_problems(PolicyError)
     _remark_head(source, draft, remarks)
     return draft
 
 
-def _head(source: Item, problems: list[Problem]) -> Mapping[str, Item]:
-    fields = _mapping(source, "a policy", source, problems)
-    version = fields.get("schema_version")
-    if version is None or version.value != SCHEMA_VERSION:
-        place = source.where if version is None else version.where
-        shown = "none" if version is None else version.plain
-        help_text = "only policy.v1 is read; bring an older one to that form first"
-        problems.append(Problem(place, f"unknown schema version `{shown}`", help_text))
-    return fields
-
-
-def _mapping(
-    item: Item | None, what: str, source: Item, problems: list[Problem]
-) -> Mapping[str, Item]:
-    if item is not None and isinstance(item.value, dict):
-        return item.value
-    place = source.where if item is None else item.where
-    problems.append(
-        Problem(place, f"`{what}` must be a mapping" if item else f"`{what}` is missing")
+def _with_defaults(draft: Draft, item: Item) -> Draft:
+    item.mapping("`defaults`")
+    return draft._replace(
+        mode=item.word_or("mode", draft.mode),
+        verdict=item.word_or("default_verdict", draft.verdict),
+        code=item.optional_text("default_reason_code") or draft.code,
     )
-    return {}
 
 
-def _text(fields: Mapping[str, Item], key: str, source: Item, problems: list[Problem]) -> str:
-    item = fields.get(key)
-    if item is not None and isinstance(item.value, str) and item.value.strip():
-        return item.value
-    place = source.where if item is None else item.where
-    problems.append(Problem(place, f"`{key}` must be a text", "quote it" if item else None))
-    return ""
-
-
-def _word(
-    fields: Mapping[str, Item],
-    key: str,
-    usual: str,
-    known: Sequence[str],
-    problems: list[Problem],
-) -> str:
-    item = fields.get(key)
-    if item is None:
-        return usual
-    if isinstance(item.value, str) and item.value.strip() and (not known or item.value in known):
-        return item.value
-    help_text = f"one of {', '.join(known)}" if known else "a text"
-    problems.append(Problem(item.where, f"unknown {key} `{item.plain}`", help_text))
-    return usual
+def _check_version(source: Item) -> None:
+    version = source.get("schema_version")
+    if version is None or version.value != SCHEMA_VERSION:
+        place, shown = (source, "none") if version is None else (version, version.plain)
+        help_text = "only policy.v1 is read; bring an older one to that form first"
+        place.report(f"unknown schema version `{shown}`", help_text)
 
 
 def _remark_head(source: Item, draft: Draft, remarks: Remarks) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 
 from demur.codes.registry import Registry
-from demur.codes.suggest import did_you_mean
 from demur.codes.vocabulary import Verdict
 from demur.errors import PolicyError
 from demur.policy.loader import parse_policy
@@ -12,7 +11,7 @@ from demur.policy.peer.draft import Draft, RuleDraft
 from demur.policy.peer.remark import CannotCarryError, Remarks
 from demur.policy.peer.write import policy_text
 from demur.policy.policy import Mode, Stage
-from demur.source import Item
+from demur.source.item import Item
 
 __all__ = ["carry_rule"]
 
@@ -33,63 +32,41 @@ def carry_rule(item: Item, remarks: Remarks, registry: Registry) -> RuleDraft:
     Raises:
         CannotCarryError: The rule has no form here.
     """
-    fields = _fields(item, _RULE, "a rule")
-    then = _fields(fields.get("then"), _THEN, "`then`", item.where)
-    name = remarks.rule = _text(fields, "id", item)
-    stage = Stage(_word(fields, "stage", tuple(Stage), item))
-    verdict = Verdict(_word(then, "verdict", tuple(Verdict), fields["then"]))
-    codes = _texts(then.get("reason_codes"), "reason_codes")
+    fields = item.fields(_RULE, "a rule")
+    then = item.needed("then")
+    said = {} if then is None else then.fields(_THEN, "`then`")
+    _refuse(item)
+    assert then is not None
+    name = item.text("id")
+    _refuse(item)
+    remarks.rule = name
+    stage, verdict = item.word("stage", Stage), then.word("verdict", Verdict)
+    # A blank code is renamed like any other: for its sake no rule is left out.
+    listed = then.texts("reason_codes", may_be_blank=True)
+    codes = tuple(dict.fromkeys(code.value for code in listed))
     if not codes:
-        problem = "a rule of Lumyn names at least one reason code"
-        raise CannotCarryError(problem, where=fields["then"].where)
+        then.report("a rule of Lumyn names at least one reason code")
+    _refuse(item)
+    assert stage is not None
+    assert verdict is not None
     question = asked(fields, remarks, allows=verdict is Verdict.ALLOW)
-    place = then["verdict"].where
+    place = said["verdict"].where
     draft = RuleDraft(name, stage, verdict, question.condition, item.where, codes)
     draft = _placed(draft, place, remarks)
     if verdict is Verdict.ALLOW and (question.never or stage is not Stage.ALLOW_PATHS):
         draft = draft._replace(shadow=True)
         _on_trial(stage, place, remarks)
     usual = _checked(draft, registry)
-    missing = _missing(then, verdict, remarks)
+    missing = _missing(said, verdict, remarks)
     return draft._replace(missing=() if set(missing) <= set(usual) else missing)
 
 
-def _fields(
-    item: Item | None, known: tuple[str, ...], what: str, parent: str = ""
-) -> Mapping[str, Item]:
-    if item is None or not isinstance(item.value, dict):
-        raise CannotCarryError(f"{what} is a mapping", where=item.where if item else parent)
-    for key, where in item.keys.items():
-        if key not in known:
-            hint = did_you_mean(key, known) or f"one of {', '.join(known)}"
-            raise CannotCarryError(f"unknown key `{key}`", where=where, help=hint)
-    return item.value
-
-
-def _text(fields: Mapping[str, Item], key: str, parent: Item) -> str:
-    item = fields.get(key)
-    if item is None:
-        raise CannotCarryError(f"`{key}` is missing", where=parent.where)
-    if not isinstance(item.value, str) or not item.value.strip():
-        raise CannotCarryError(f"`{key}` must be a text", where=item.where, help="quote it")
-    return item.value
-
-
-def _word(fields: Mapping[str, Item], key: str, known: tuple[str, ...], parent: Item) -> str:
-    word = _text(fields, key, parent)
-    if word not in known:
-        hint = did_you_mean(word, known) or f"one of {', '.join(known)}"
-        problem = f"unknown {key} `{word}`"
-        raise CannotCarryError(problem, where=fields[key].where, help=hint)
-    return word
-
-
-def _texts(item: Item | None, what: str) -> tuple[str, ...]:
-    """Return the texts of a list, each once."""
-    listed = [] if item is None else item.plain
-    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-        raise CannotCarryError(f"`{what}` is a list of texts", where=item.where if item else None)
-    return tuple(dict.fromkeys(listed))
+def _refuse(rule: Item) -> None:
+    """Raise the first problem that was reported in a rule; the next rule starts afresh."""
+    if rule.problems:
+        first, *_ = rule.problems
+        rule.problems.clear()
+        raise CannotCarryError(first.problem, where=first.where, help=first.help)
 
 
 def _placed(draft: RuleDraft, where: str, remarks: Remarks) -> RuleDraft:

@@ -14,7 +14,8 @@ from demur.policy.peer.needs import asking_rules, needs_of, remark_needs, requir
 from demur.policy.peer.remark import CannotCarryError, Remark, Remarks
 from demur.policy.peer.rule import carry_rule
 from demur.policy.peer.write import policy_text
-from demur.source import Item, SourceError, read_source
+from demur.source.item import Item
+from demur.source.reading import read_source
 
 __all__ = ["Imported", "import_policy"]
 
@@ -42,10 +43,7 @@ def import_policy(
         PolicyError: It is no policy of the peer; carries every problem.
         InputError: Its codes need a domain.
     """
-    try:
-        source = read_source(name, text)
-    except SourceError as error:
-        raise PolicyError.of(error.problems) from error
+    source = read_source(name, text, PolicyError)
     remarks = Remarks()
     draft = read_head(source, name, remarks)
     draft = draft._replace(rules=tuple(_rules(source.value["rules"].value, registry, remarks)))

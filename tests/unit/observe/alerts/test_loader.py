@@ -75,7 +75,7 @@ def test_codes_of_organisations_can_be_watched(acme: Callable[..., Document]) ->
         ("rules: [", "a.yaml:2:1: not YAML"),
         ("schema_version: alert_rules.v2\nrules: [1]", "unknown schema version `alert_rules.v2`"),
         ("schema_version: alert_rules.v1", "a.yaml:1:1: `rules` is missing"),
-        ("schema_version: alert_rules.v1\nrules: 3", "a.yaml:2:8: `rules` is a list of rules"),
+        ("schema_version: alert_rules.v1\nrules: 3", "a.yaml:2:8: `rules` is a list"),
         ("schema_version: alert_rules.v1\nrules: []", "`rules` is a list of rules"),
         ("schema_version: alert_rules.v1\ndescription: 3\nrules: []", "`description` must be"),
         ("schema_version: alert_rules.v1\nruels: []", "did you mean `rules`?"),

@@ -1,6 +1,8 @@
 """What plain YAML is, and the place and help of everything else."""
 
 from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur import source
-from demur.source import SourceError, read_source
+from demur.errors import ManyProblemsError
+from demur.source import reading
+from demur.source.reading import SourceError, read_source, read_text
 
 READERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
 
@@ -17,7 +20,7 @@ READERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
 @pytest.fixture(params=READERS, autouse=True)
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every test with the fast reader of YAML and with the one that stands in for it."""
-    monkeypatch.setattr(source, "_LOADER", request.param)
+    monkeypatch.setattr(reading, "_LOADER", request.param)
 
 
 def plain(text: str) -> Any:
@@ -27,7 +30,6 @@ def plain(text: str) -> Any:
 def problems(text: str) -> list[str]:
     with pytest.raises(SourceError) as caught:
         read_source("p.yaml", text)
-    assert str(caught.value) == caught.value.problems[0].problem
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -217,6 +219,33 @@ def test_every_problem_is_reported() -> None:
         "p.yaml:3:11",
         "p.yaml:4:5",
     ]
+
+
+class OwnError(ManyProblemsError):
+    pass
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "a: \x00", "a: &x 1", "a: no"])
+def test_problems_are_raised_as_the_error_of_whoever_reads(text: str) -> None:
+    with pytest.raises(OwnError, match=r"p\.yaml"):
+        read_source("p.yaml", text, OwnError)
+
+
+def test_a_file_is_read_from_wherever_it_lies(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("é", encoding="utf-8")
+
+    assert read_text(path, "policy") == read_text(str(path), "policy") == "é"
+    assert "schema_version" in read_text(files("demur.enforce") / "agent_policy.yaml", "policy")
+
+
+def test_a_file_that_cannot_be_read_says_what_it_would_have_been(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    with pytest.raises(SourceError, match="cannot read the policy: no such file or directory"):
+        read_text(path, "policy")
+    path.write_bytes(b"\xff")
+    with pytest.raises(OwnError, match="cannot read the table: not UTF-8 text"):
+        read_text(path, "table", OwnError)
 
 
 @given(st.text(alphabet="ab:-[]{}&*!|>'\"%@#?,\\ \n\t0123.e+_\ud800\x00é", max_size=40))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.codes.suggest import closest, did_you_mean
+from demur.source.suggest import closest, did_you_mean
 
 KNOWN = ("RATE_LIMIT", "RCE_RISK", "DESTRUCTIVE_ACTION", "acme.com/KYC_EXPIRED")
 

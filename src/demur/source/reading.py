@@ -8,13 +8,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from sys import float_info
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from demur.errors import Problem
+from demur.errors import ManyProblemsError, Problem
+from demur.source.item import Item
 
-__all__ = ["Item", "SourceError", "read_source", "read_text"]
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+__all__ = ["SourceError", "read_source", "read_text"]
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
@@ -28,68 +32,46 @@ _LARGEST = {f"{_TAG}int": 2**53 - 1, f"{_TAG}float": float_info.max}
 _DEEPEST = 50
 
 
-class SourceError(Exception):
-    """The text is no usable YAML; carries every problem that was found."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__(problems[0].problem)
-        self.problems = problems
+class SourceError(ManyProblemsError):
+    """A text that is no usable YAML."""
 
 
-class Item(NamedTuple):
-    """A value and its place. Mappings hold items by key, lists hold items."""
-
-    value: Any
-    where: str
-    # Where each key of a mapping stands, for errors about the key itself.
-    keys: dict[str, str]
-
-    @property
-    def plain(self) -> Any:
-        """The value without places."""
-        if isinstance(self.value, dict):
-            return {key: item.plain for key, item in self.value.items()}
-        if isinstance(self.value, list):
-            return [item.plain for item in self.value]
-        return self.value
-
-
-def read_text(path: Path | str, what: str) -> str:
+def read_text(
+    path: "Path | str | Traversable", what: str, error: type[ManyProblemsError] = SourceError
+) -> str:
     """Return the text of the file at `path`, called `what` if it cannot be read.
 
     Raises:
-        SourceError: There is no such file, or it is no UTF-8 text.
+        ManyProblemsError: As `error`: there is no such file, or it is no UTF-8 text.
     """
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        problem = Problem(str(path), f"cannot read the {what}: {reason.lower()}")
-        raise SourceError([problem]) from error
+        return (Path(path) if isinstance(path, str) else path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as caught:
+        reason = (getattr(caught, "strerror", None) or "").lower() or "not UTF-8 text"
+        problem = Problem(str(path), f"cannot read the {what}: {reason}")
+        raise error.of([problem]) from caught
 
 
-def read_source(name: str, text: str) -> Item:
+def read_source(name: str, text: str, error: type[ManyProblemsError] = SourceError) -> Item:
     """Return the one YAML document in `text`.
 
     Raises:
-        SourceError: It is not YAML, or not the plain YAML that demur reads.
+        ManyProblemsError: As `error`: it is not YAML, or not the plain YAML that demur reads.
     """
     try:
         problems = list(_shape(name, text))
         node = None if problems else yaml.compose(text, Loader=_LOADER)
-    except yaml.MarkedYAMLError as error:
-        place = name if error.problem_mark is None else _place(name, error.problem_mark)
-        raise SourceError([Problem(place, f"not YAML: {error.problem}")]) from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise SourceError([Problem(name, f"not YAML: {str(error).splitlines()[0]}")]) from error
+    except yaml.MarkedYAMLError as caught:
+        place = name if caught.problem_mark is None else _place(name, caught.problem_mark)
+        raise error.of([Problem(place, f"not YAML: {caught.problem}")]) from caught
+    except (yaml.YAMLError, ValueError) as caught:
+        raise error.of([Problem(name, f"not YAML: {str(caught).splitlines()[0]}")]) from caught
     if problems:
-        raise SourceError(problems)
+        raise error.of(problems)
     if node is None:
-        raise SourceError([Problem(name, "the file is empty")])
-    reader = _Reader(name)
-    item = reader.item(node)
-    if reader.problems:
-        raise SourceError(reader.problems)
+        raise error.of([Problem(name, "the file is empty")])
+    item = _Reader(name).item(node)
+    item.raise_problems(error)
     return item
 
 
@@ -127,13 +109,13 @@ class _Reader:
     def item(self, node: yaml.Node) -> Item:
         where = self.where(node)
         if isinstance(node, yaml.ScalarNode):
-            return Item(self._scalar(node), where, {})
+            return Item(self._scalar(node), where, {}, self.problems)
         if node.tag not in {f"{_TAG}map", f"{_TAG}seq"}:
             self.report(node, f"the tag `{node.tag}` is not used here", "leave it out")
         if isinstance(node, yaml.SequenceNode):
-            return Item([self.item(child) for child in node.value], where, {})
+            return Item([self.item(child) for child in node.value], where, {}, self.problems)
         keys: dict[str, str] = {}
-        return Item(dict(self._pairs(node, keys)), where, keys)
+        return Item(dict(self._pairs(node, keys)), where, keys, self.problems)
 
     def _pairs(self, node: yaml.Node, keys: dict[str, str]) -> Iterator[tuple[str, Item]]:
         for key, value in node.value:

@@ -1,0 +1,210 @@
+"""A value of a document that knows where it stands.
+
+Whoever reads a document asks its items for what must be there: a text, a word out of a list, a
+list. An item that is something else reports that itself, with its place and what helps, so that
+one reading finds every problem.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from demur.errors import DemurError, ManyProblemsError, Problem
+from demur.source.suggest import did_you_mean
+
+__all__ = ["Item"]
+
+_Found = TypeVar("_Found")
+_Word = TypeVar("_Word", bound=str)
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+class Item:
+    """A value and its place. Mappings hold items by key, lists hold items."""
+
+    __slots__ = ("keys", "problems", "value", "where")
+
+    def __init__(
+        self, value: Any, where: str, keys: Mapping[str, str], problems: list[Problem]
+    ) -> None:
+        self.value = value
+        self.where = where
+        # Where each key of a mapping stands, for problems of the key itself.
+        self.keys = keys
+        # All items of a document share one list.
+        self.problems = problems
+
+    @property
+    def plain(self) -> Any:
+        """The value without places."""
+        if isinstance(self.value, dict):
+            return {key: item.plain for key, item in self.value.items()}
+        if isinstance(self.value, list):
+            return [item.plain for item in self.value]
+        return self.value
+
+    # -- problems ----------------------------------------------------------------------------
+
+    def report(self, problem: str, help_text: str | None = None) -> None:
+        """Note a problem of this value."""
+        self.problems.append(Problem(self.where, problem, help_text))
+
+    def report_key(self, key: str, problem: str, help_text: str | None = None) -> None:
+        """Note a problem of a key of this mapping."""
+        self.problems.append(Problem(self.keys[key], problem, help_text))
+
+    def raise_problems(self, error: type[ManyProblemsError]) -> None:
+        """Raise `error` with all that was reported in this document, if anything was."""
+        if self.problems:
+            raise error.of(self.problems)
+
+    # -- this value --------------------------------------------------------------------------
+
+    @property
+    def number(self) -> float | None:
+        """The value if it is a number; true and false are none."""
+        fits = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        return self.value if fits else None
+
+    @property
+    def whole(self) -> int | None:
+        """The value if it is a whole number; true and false are none."""
+        fits = isinstance(self.value, int) and not isinstance(self.value, bool)
+        return self.value if fits else None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the value is a text that says something."""
+        return isinstance(self.value, str) and bool(self.value.strip())
+
+    def must_be_text(self, what: str) -> bool:
+        """Return whether the value is a text, and report it if not."""
+        if not self.is_text:
+            self.report(f"`{what}` must be a text", "quote it")
+        return self.is_text
+
+    def one_of(self, known: Iterable[_Word], what: str) -> _Word | None:
+        """Return the word that this value is, or None with the problem reported."""
+        for word in known:
+            if word == self.value:
+                return word
+        given = str(self.plain)
+        hint = did_you_mean(given, known) or f"one of {', '.join(known)}"
+        self.report(f"unknown {what} `{given}`", hint)
+        return None
+
+    def look_up(self, find: Callable[[Any], _Found]) -> _Found | None:
+        """Return what `find` has for this value, or None with its error reported here."""
+        try:
+            return find(self.value)
+        except DemurError as error:
+            self.report(error.problem, error.help)
+            return None
+
+    def once(self, name: str, what: str, seen: dict[str, str]) -> None:
+        """Report a name that an earlier item has; `seen` holds the places of those."""
+        if name and name in seen:
+            self.report(f"{what} `{name}` stands twice", f"also at {seen[name]}")
+        seen.setdefault(name, self.where)
+
+    def mapping(self, what: str) -> Mapping[str, "Item"]:
+        """Return the values of a mapping by key."""
+        if isinstance(self.value, dict):
+            return self.value
+        self.report(f"{what} is a mapping")
+        return {}
+
+    def fields(self, known: Collection[str], what: str) -> Mapping[str, "Item"]:
+        """Return the values of a mapping by key, and report the keys that are not known."""
+        found = self.mapping(what)
+        for key in found:
+            if key not in known:
+                hint = did_you_mean(key, known) or f"{what} has {', '.join(known)}"
+                self.report_key(key, f"unknown key `{key}`", hint)
+        return found
+
+    # -- what stands under a key of this mapping ---------------------------------------------
+
+    def get(self, key: str) -> "Item | None":
+        """Return the item under `key`, or None."""
+        return self.value.get(key) if isinstance(self.value, dict) else None
+
+    def needed(self, key: str, help_text: str | None = None) -> "Item | None":
+        """Return the item under `key`, which must be there."""
+        item = self.get(key)
+        if item is None:
+            self.report(f"`{key}` is missing", help_text)
+        return item
+
+    def text(self, key: str) -> str:
+        """Return the text under `key`, which must be there; empty with a problem reported."""
+        item = self.needed(key)
+        return str(item.value) if item is not None and item.must_be_text(key) else ""
+
+    def optional_text(self, key: str) -> str | None:
+        """Return the text under `key`, or None if there is nothing."""
+        return None if self.get(key) is None else self.text(key)
+
+    def version(self, wanted: str) -> None:
+        """Report a `schema_version` that is not `wanted`."""
+        said = self.text("schema_version")
+        if said and said != wanted:
+            problem = f"unknown schema version `{said}`"
+            self.value["schema_version"].report(problem, f"this is {wanted}")
+
+    def flag(self, key: str) -> bool:
+        """Return whether true stands under `key`, which may be absent."""
+        item = self.get(key)
+        if item is not None and not isinstance(item.value, bool):
+            item.report(f"`{key}` must be true or false, not `{item.plain}`")
+        return item is not None and item.value is True
+
+    def word(self, key: str, known: Iterable[_Word]) -> _Word | None:
+        """Return the known word under `key`, which must be there."""
+        item = self.get(key)
+        if item is not None:
+            return item.one_of(known, key)
+        self.report(f"`{key}` is missing", f"one of {', '.join(known)}")
+        return None
+
+    def word_or(self, key: str, default: _Choice) -> _Choice:
+        """Return the word under `key`, one of the kind of `default`, which stands for absence."""
+        item = self.get(key)
+        return default if item is None else item.one_of(type(default), key) or default
+
+    def items(self, key: str) -> list["Item"]:
+        """Return the items of the list under `key`, which may be absent."""
+        item = self.get(key)
+        if item is None or isinstance(item.value, list):
+            return [] if item is None else item.value
+        item.report(f"`{key}` is a list")
+        return []
+
+    def texts(self, key: str, *, may_be_blank: bool = False) -> Iterator["Item"]:
+        """Yield the items of the list under `key` that are texts, as all of them must be."""
+        for item in self.items(key):
+            if item.is_text or (may_be_blank and isinstance(item.value, str)):
+                yield item
+            else:
+                item.report(f"`{key}` holds texts", "quote it")
+
+    def different_texts(self, key: str) -> Iterator["Item"]:
+        """Yield the texts under `key`, none of which may stand there twice."""
+        seen: set[str] = set()
+        for item in self.texts(key):
+            if item.value in seen:
+                item.report(f"`{item.value}` stands twice in `{key}`")
+            else:
+                seen.add(item.value)
+                yield item
+
+    def entries(self, key: str) -> Mapping[str, "Item"]:
+        """Return the values of the mapping under `key`, which may be absent, by their keys."""
+        item = self.get(key)
+        return {} if item is None else item.mapping(f"`{key}`")
+
+    def pairs(self, key: str) -> Iterator[tuple[str, str]]:
+        """Yield the texts of the mapping under `key`, which may be absent, by their keys."""
+        for name, item in self.entries(key).items():
+            if item.must_be_text(name):
+                yield name, item.value
