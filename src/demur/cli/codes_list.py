@@ -6,9 +6,9 @@ import json
 from demur.cli.terminal import Paint, table
 from demur.codes.default import default_registry
 from demur.codes.entry import Entry
-from demur.codes.suggest import did_you_mean
 from demur.codes.vocabulary import RefusalClass, Severity, Surface
 from demur.errors import InputError
+from demur.source.suggest import did_you_mean
 
 __all__ = ["configure", "run"]
 

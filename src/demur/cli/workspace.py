@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
-from demur.codes.suggest import did_you_mean
 from demur.errors import InputError
 from demur.gate.config import (
     CONFIG_NAME,
@@ -18,6 +17,7 @@ from demur.gate.config import (
 )
 from demur.gate.gate import Gate
 from demur.memory.settings import MemorySettings
+from demur.source.suggest import did_you_mean
 from demur.store.sqlite.connections import MEMORY
 from demur.store.store import Store
 

@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from demur.codes.suggest import did_you_mean
 from demur.errors import ManyProblemsError, Problem
 from demur.evals.run_folder import Run
 from demur.evals.score import OUTCOMES, Outcome
+from demur.source.suggest import did_you_mean
 from demur.store.store import Store
 
 __all__ = ["LABELS_FILE", "LabelsError", "kept_labels", "merge_labels", "read_labels", "reviews"]

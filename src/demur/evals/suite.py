@@ -14,12 +14,12 @@ import msgspec
 import yaml
 
 from demur.canonical import fast_encode
-from demur.codes.suggest import did_you_mean
 from demur.errors import InputError, Problem
 from demur.evals.importers.importing import open_import
 from demur.evals.suite_file import SCHEMA_VERSION, Header, Report, read_json_lines, read_yaml
 from demur.evals.suite_lines import open_lines
 from demur.evals.suite_row import Label, Pattern, Placed, Row, SuiteError
+from demur.source.suggest import did_you_mean
 
 __all__ = [
     "Label",

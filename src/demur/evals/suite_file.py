@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.codes.suggest import did_you_mean
 from demur.errors import Problem
 from demur.evals.suite_lines import open_lines, read_whole
 from demur.evals.suite_row import FIELDS, Placed, SuiteError, read_row
 from demur.source import Item, SourceError, read_source
+from demur.source.suggest import did_you_mean
 
 __all__ = ["HEADER", "NAME", "SCHEMA_VERSION", "Header", "Report", "read_json_lines", "read_yaml"]
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from demur.codes.suggest import did_you_mean
 from demur.errors import ManyProblemsError, Problem
+from demur.source.suggest import did_you_mean
 
 __all__ = [
     "FIELDS",

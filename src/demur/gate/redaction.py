@@ -9,10 +9,10 @@ hide who asked for what.
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from demur.codes.suggest import did_you_mean
 from demur.errors import InputError
 from demur.gate.secret_names import is_secret
 from demur.model.request import REQUEST_KEYS, Action, PolicyPin, Subject, Tenant
+from demur.source.suggest import did_you_mean
 
 __all__ = [
     "DEFAULT",

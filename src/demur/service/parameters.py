@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
-from demur.codes.suggest import did_you_mean
 from demur.service.problem import invalid
 from demur.service.route import Query
+from demur.source.suggest import did_you_mean
 
 __all__ = ["read_query"]
 

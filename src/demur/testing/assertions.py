@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from demur.codes.default import default_registry
-from demur.codes.suggest import did_you_mean
 from demur.codes.vocabulary import Advice, RefusalClass, Surface
 from demur.errors import InputError
+from demur.source.suggest import did_you_mean
 from demur.testing.seen import Outcome, Seen, see
 
 __all__ = ["assert_allows", "assert_refuses"]

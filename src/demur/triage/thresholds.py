@@ -4,9 +4,9 @@ import re
 from typing import NamedTuple
 
 from demur.codes.registry import Registry
-from demur.codes.suggest import did_you_mean
 from demur.codes.vocabulary import RefusalClass
 from demur.errors import InputError
+from demur.source.suggest import did_you_mean
 from demur.triage.counts import CANONICAL, KINDS, LEGACY, Counts
 
 __all__ = ["Threshold"]

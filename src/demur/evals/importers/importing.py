@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.codes.suggest import did_you_mean
 from demur.errors import InputError, Problem
 from demur.evals.importers.advbench import LAYOUTS as ADVBENCH
 from demur.evals.importers.coconot import LAYOUTS as COCONOT
@@ -20,6 +19,7 @@ from demur.evals.importers.strongreject import LAYOUTS as STRONGREJECT
 from demur.evals.importers.xstest import LAYOUTS as XSTEST
 from demur.evals.suite_file import Report
 from demur.evals.suite_row import Placed, SuiteError, read_row
+from demur.source.suggest import did_you_mean
 
 __all__ = ["LAYOUTS", "Import", "open_import"]
 

@@ -7,13 +7,13 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from demur.codes.suggest import did_you_mean
 from demur.errors import MissingExtraError
 from demur.evals.target import Target, TargetError
 from demur.evals.targets.command import CommandOptions, CommandTarget
 from demur.evals.targets.guards import GuardsOptions, GuardsTarget, PolicyOptions, PolicyTarget
 from demur.evals.targets.python_callable import PythonCallable, PythonOptions, find_function
 from demur.evals.targets.recorded import RecordedAnswers, RecordedOptions
+from demur.source.suggest import did_you_mean
 
 __all__ = ["FORMS", "open_target"]
 
