@@ -1,4 +1,4 @@
-"""A LangChain agent that is held to a policy: a refund is paused, approved, and paid.
+"""A LangChain agent that is held to a policy: a refund is paused, approved, signed for, and paid.
 
 Run it: `python examples/langchain_agent.py`. The model is a fake one, the store is in memory.
 """
@@ -13,7 +13,18 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from demur import Enforcer, Gate, KeyRing, SigningKey, Store, open_store, parse_policy, sign_grant
+from demur import (
+    Enforcer,
+    Gate,
+    Grant,
+    KeyRing,
+    Ruling,
+    SigningKey,
+    Store,
+    open_store,
+    parse_policy,
+    sign_grant,
+)
 from demur.integrations.langchain import RefusalMiddleware
 
 POLICY = """
@@ -55,13 +66,15 @@ def make_agent(gate: Gate) -> Any:
     return create_agent(
         FakeModel(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("It is paid.")])),
         tools=[refund],
-        middleware=[RefusalMiddleware(enforcer, approval="interrupt")],
+        middleware=[RefusalMiddleware(enforcer, approval="interrupt", grant_for=sign)],
         checkpointer=InMemorySaver(),
     )
 
 
-def approve() -> str:
-    """Return the manager's signed approval of refunds, for an hour."""
+def sign(ruling: Ruling, answer: object) -> list[Grant]:
+    """Return the manager's grant for the refund that was approved, for an hour."""
+    code = ruling.envelope["code"]
+    print(f"answered `{answer}`: {MANAGER.holder} signs for {code}")
     grant = sign_grant(
         MANAGER,
         grant_id="g-1",
@@ -71,7 +84,7 @@ def approve() -> str:
         not_before=NOW,
         expires_at=NOW + timedelta(hours=1),
     )
-    return grant.to_json().decode()
+    return [grant]
 
 
 def talk(agent: Any) -> None:
@@ -86,7 +99,7 @@ def talk(agent: Any) -> None:
     thread = {"configurable": {"thread_id": "second"}}
     run = agent.invoke({"messages": "Please pay order A-2 back."}, thread)
     print(f"paused: {run['__interrupt__'][0].value['refusal']['code']}")
-    run = agent.invoke(Command(resume=approve()), thread)
+    run = agent.invoke(Command(resume="approve"), thread)
     for message in run["messages"][-2:]:
         print(f"  {message.type}: {message.content}")
 

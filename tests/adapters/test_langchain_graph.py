@@ -18,7 +18,7 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.integrations.langchain import guard_tool_node, run_ended
-from demur.integrations.langchain.messages import closing, returned_text
+from demur.integrations.langchain.messages import closing, ended_before, returned_text
 from demur.policy.loader import parse_policy
 from demur.testing.conformance.scene_gate import POLICY
 
@@ -253,6 +253,11 @@ def in_a_graph(node: Any, given: Any) -> Any:
 
 
 # Messages
+
+
+def test_nothing_ended_where_no_model_has_spoken() -> None:
+    assert ended_before([]) is None
+    assert ended_before([HumanMessage("Go.")]) is None
 
 
 def test_an_artifact_of_somebody_else_ends_nothing() -> None:

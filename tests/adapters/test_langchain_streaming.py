@@ -26,7 +26,7 @@ from demur.gate.pipeline import GuardStep, Pipeline
 from demur.guards.builtin import builtin_guard
 from demur.integrations.langchain import RefusalMiddleware
 from demur.integrations.langchain.chunks import Chunks, piece_of
-from demur.integrations.langchain.listeners import unheard
+from demur.integrations.langchain.listeners import Audience, unheard
 from demur.integrations.langchain.streaming import Watch
 from demur.policy.loader import parse_policy
 from demur.testing.conformance.scene_gate import POLICY
@@ -37,6 +37,8 @@ GIVEN: Any = {"messages": "Any ideas for tonight?"}
 QUIET = ["Your list ", "is ", "empty."]
 PLAN = ["Once upon a time. " * 40, "Here is your plan to track your ", "ex without her knowing."]
 LOST = "never listened to"
+SOMEBODY = Audience([], is_told=True)
+NOBODY = Audience([], is_told=False)
 
 
 def enforcer() -> Enforcer:
@@ -452,10 +454,10 @@ def test_callbacks_in_a_list_are_told_apart() -> None:
     config: Any = {"callbacks": [Listens(), Notes()]}
     token = var_child_runnable_config.set(config)
     try:
-        with unheard() as listeners:
+        with unheard() as audience:
             inside: Any = var_child_runnable_config.get()
             assert [type(one) for one in inside["callbacks"]] == [Notes]
-        assert [type(one) for one in listeners] == [Listens]
+        assert [type(one) for one in audience.listeners] == [Listens]
         assert var_child_runnable_config.get() is config
     finally:
         var_child_runnable_config.reset(token)
@@ -464,15 +466,55 @@ def test_callbacks_in_a_list_are_told_apart() -> None:
 def test_the_model_that_was_given_stays_as_it_is() -> None:
     model = ScriptedModel(turns=[QUIET])
 
-    watched = Watch(enforcer(), Occasion(), None, ()).over(model, {}, awaited=False)
+    watched = Watch(enforcer(), Occasion(), None, SOMEBODY).over(model, {}, awaited=False)
 
     assert type(watched) is ScriptedModel
     assert "_stream" not in vars(model)
     assert watched.model_dump() == model.model_dump()
 
 
+class Streaming(ScriptedModel):
+    """Streams whoever listens, if it is told to."""
+
+    streaming: bool = False
+
+
+@pytest.mark.parametrize(
+    ("audience", "model", "same"),
+    [
+        (NOBODY, Streaming(turns=[]), True),
+        (SOMEBODY, Streaming(turns=[]), False),
+        (NOBODY, Streaming(turns=[], streaming=True), False),
+        (NOBODY, Streaming(turns=[], callbacks=[BaseCallbackHandler()]), False),
+    ],
+    ids=["nobody", "somebody", "streams by itself", "has callbacks"],
+)
+def test_only_a_model_that_nobody_is_told_of_is_called_itself(
+    audience: Audience, model: Streaming, same: bool
+) -> None:
+    called = Watch(enforcer(), Occasion(), None, audience).over(model, {}, awaited=True)
+
+    assert (called is model) is same
+
+
+def test_callbacks_of_a_model_hear_what_may_be_shown() -> None:
+    heard: list[str] = []
+
+    class Hears(BaseCallbackHandler):
+        def on_llm_new_token(self, token: Any, **_: Any) -> None:
+            heard.append(str(token))
+
+    model = Streaming(turns=[PLAN], streaming=True, callbacks=[Hears()])
+
+    run = agent_of(model).invoke(GIVEN)
+
+    assert refusal_in(run["messages"]) is not None
+    assert "track your" not in "".join(heard)
+    assert "Once upon" in "".join(heard)
+
+
 def test_another_text_than_the_one_that_was_streamed_has_no_ruling() -> None:
-    watch = Watch(enforcer(), Occasion(), None, ())
+    watch = Watch(enforcer(), Occasion(), None, SOMEBODY)
     model = watch.over(ScriptedModel(turns=[QUIET]), {}, awaited=False)
 
     list(model.stream("Hi."))

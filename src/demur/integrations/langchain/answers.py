@@ -23,8 +23,8 @@ def judged(response: ModelResponse[Any], watch: Watch) -> Asking[ModelResponse[A
     said = next((one for one in response.result if isinstance(one, AIMessage)), None)
     if said is None:
         return response
+    given, text, forms = said, text_of(said.content), _forms(response)
     ruling = yield Ask("model", (said, watch.at), {"prompt": watch.prompt})
-    text, forms = text_of(said.content), _forms(response)
     streamed = watch.ruling_on(said.content)
     if ruling.allowed and streamed is not None:
         ruling = streamed
@@ -43,7 +43,8 @@ def judged(response: ModelResponse[Any], watch: Watch) -> Asking[ModelResponse[A
         asked = {"text": text, "prompt": watch.prompt}
         ruling = yield Ask("model", (None, watch.at), asked)
         said = said if ruling.allowed else declined(said, ruling)
-    return _with(response, said)
+    spoken = sum(isinstance(one, AIMessage) for one in response.result)
+    return response if said is given and spoken == 1 else _with(response, said)
 
 
 def stopped(error: Exception, watch: Watch) -> Asking[ModelResponse[Any] | None]:
@@ -63,6 +64,8 @@ def stopped(error: Exception, watch: Watch) -> Asking[ModelResponse[Any] | None]
 def _forms(response: ModelResponse[Any]) -> list[Any]:
     """Return the answers that a model gave as calls of the form it was asked for."""
     answered = {one.tool_call_id for one in response.result if isinstance(one, ToolMessage)}
+    if not answered:
+        return []
     calls = [call for one in response.result for call in getattr(one, "tool_calls", ())]
     return [call["args"] for call in calls if call["id"] in answered]
 
@@ -85,5 +88,6 @@ def _helped(said: AIMessage, text: str, resources: tuple[str, ...]) -> AIMessage
 
 
 def _with(response: ModelResponse[Any], said: AIMessage) -> ModelResponse[Any]:
-    result = [said if isinstance(one, AIMessage) else one for one in response.result]
-    return ModelResponse(result=result, structured_response=response.structured_response)
+    """Return the response with this message alone of the model; no other one was judged."""
+    others = [one for one in response.result if not isinstance(one, AIMessage)]
+    return ModelResponse([said, *others], response.structured_response)

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Ruling
 
-__all__ = ["FRAMEWORK", "Ask", "Asking", "OccasionFor", "ask_awaited", "ask_now", "occasion_of"]
+__all__ = ["Ask", "Asking", "OccasionFor", "ask_awaited", "ask_now", "occasion_of", "run_of"]
 
-FRAMEWORK = "langchain"
+_FRAMEWORK = "langchain"
 _Result = TypeVar("_Result")
-_NOBODY = Occasion()
 
 # From the runtime of a hook to who asks; framework, run and call are filled in.
 OccasionFor = Callable[[Any], Occasion]
@@ -57,7 +56,14 @@ async def ask_awaited(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
 
 def occasion_of(runtime: Any, run: str | None, given: OccasionFor | None) -> Occasion:
     """Return the occasion of a hook: of its thread or run, or else of the `run` given."""
+    named = run_of(runtime) or run
+    if given is None:
+        return Occasion(_FRAMEWORK, named)
+    asks = given(runtime)
+    return asks._replace(framework=_FRAMEWORK, run=asks.run or named)
+
+
+def run_of(runtime: Any) -> str | None:
+    """Return by which name the framework knows a run: its thread's or its own; often by none."""
     info = getattr(runtime, "execution_info", None)
-    named = getattr(info, "thread_id", None) or getattr(info, "run_id", None) or run
-    asks = _NOBODY if given is None else given(runtime)
-    return asks._replace(framework=FRAMEWORK, run=asks.run or named)
+    return getattr(info, "thread_id", None) or getattr(info, "run_id", None)

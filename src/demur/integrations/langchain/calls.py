@@ -7,29 +7,30 @@ then, id and arguments and all: one that somebody has edited since is ruled on a
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langgraph.types import interrupt
 
+from demur.enforce.approval import Approval, GrantFor
 from demur.enforce.enforcer import Occasion
 from demur.enforce.ruling import Ruling
 from demur.errors import InputError
 from demur.integrations.langchain.asking import Ask, Asking
 from demur.integrations.langchain.messages import (
-    grants_of,
     not_run,
     refused_answer,
     refused_call,
     returned_text,
 )
+from demur.integrations.langchain.resumed import approves, grants_of
 from demur.model.grant import Grant
 
-__all__ = ["Admission", "Approval", "Notes", "Plan", "Ruled", "admitted", "planned", "returned"]
+__all__ = ["Admission", "Notes", "Plan", "Ruled", "admitted", "planned", "returned"]
 
-# How a call that waits for approval asks for it: by telling the model, or by a pause.
-Approval = Literal["message", "interrupt"]
 Notes = Mapping[str, Mapping[str, Any]]
+
+_as_json = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 class Ruled(NamedTuple):
@@ -101,11 +102,13 @@ def planned(calls: Sequence[ToolCall], at: Occasion, approval: Approval) -> Aski
     return Plan(ruled)
 
 
-def admitted(call: ToolCall, notes: Notes, at: Occasion) -> Asking[Admission]:
+def admitted(
+    call: ToolCall, notes: Notes, at: Occasion, grant_for: GrantFor | None = None
+) -> Asking[Admission]:
     """Return whether the call may run.
 
-    One that waits for approval asks for it here. Who is asked answers with a grant; anything
-    else is a no.
+    One that waits for approval asks for it here. Who is asked answers with a grant, or approves
+    and leaves it to `grant_for` to give one; anything else is a no.
     """
     note = notes.get(_fingerprint(call))
     if note is None:
@@ -114,8 +117,28 @@ def admitted(call: ToolCall, notes: Notes, at: Occasion) -> Asking[Admission]:
     refused: ToolMessage | None = note["refused"]
     if refused is None or not note["asks"]:
         return Admission(refused)
-    grants = grants_of(interrupt({**refused.artifact, "tool_call": dict(call)}))
-    return (yield from _ruled(call, at, grants)) if grants else Admission(refused)
+    answer = interrupt({**refused.artifact, "tool_call": dict(call)})
+    grants = grants_of(answer)
+    if grants:
+        return (yield from _ruled(call, at, grants))
+    if approves(answer):
+        return (yield from _approved(call, at, answer, grant_for))
+    return Admission(refused)
+
+
+def _approved(
+    call: ToolCall, at: Occasion, answer: Any, grant_for: GrantFor | None
+) -> Asking[Admission]:
+    """Return whether a call may run that somebody approved; the approval itself lifts nothing."""
+    # The ruling did not outlast the pause, and much may have changed in it. As it is the same
+    # call still, it counts in no history, and so it names no run.
+    ruling = yield _asked(call, at._replace(run=None))
+    grants: tuple[Grant, ...] = ()
+    if ruling.may_be_approved and grant_for is not None:
+        grants = tuple(grant_for(ruling, answer))
+    if grants or ruling.allowed:
+        return (yield from _ruled(call, at, grants))
+    return Admission(refused_call(ruling, call))
 
 
 def returned(
@@ -145,5 +168,5 @@ def _asks(ruling: Ruling, approval: Approval) -> bool:
 
 
 def _fingerprint(call: ToolCall) -> str:
-    said = json.dumps([call["id"], call["name"], call["args"]], sort_keys=True, default=str)
+    said = _as_json([call["id"], call["name"], call["args"]])
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()

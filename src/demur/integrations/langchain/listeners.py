@@ -8,27 +8,35 @@ handed them again.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
 
-__all__ = ["handlers_of", "unheard"]
+__all__ = ["Audience", "handlers_of", "unheard"]
+
+
+class Audience(NamedTuple):
+    """Who listens to a run while it goes on, and whether anybody is told anything of it at all."""
+
+    listeners: list[BaseCallbackHandler]
+    is_told: bool
 
 
 @contextmanager
-def unheard() -> Iterator[list[BaseCallbackHandler]]:
-    """Yield those who listen to the run; what happens meanwhile they do not hear."""
+def unheard() -> Iterator[Audience]:
+    """Yield the audience of the run; what happens meanwhile its listeners do not hear."""
     config: Any = var_child_runnable_config.get() or {}
     callbacks = config.get("callbacks")
-    listeners = list(filter(_listens, handlers_of(callbacks)))
+    handlers = handlers_of(callbacks)
+    listeners = list(filter(_listens, handlers))
     if not listeners:
-        yield []
+        yield Audience([], bool(handlers))
         return
     quiet: Any = {**config, "callbacks": _without(callbacks, listeners)}
     token = var_child_runnable_config.set(quiet)
     try:
-        yield listeners
+        yield Audience(listeners, is_told=True)
     finally:
         var_child_runnable_config.reset(token)
 

@@ -4,28 +4,21 @@ A person reads the content of an `AIMessage`, a model that of a `ToolMessage`; p
 the envelope in `response_metadata["refusal"]` and in `artifact["refusal"]`.
 """
 
-import json
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    ToolCall,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from langgraph.types import Command
 
 from demur.codes.vocabulary import RefusalClass
 from demur.emit.envelope import from_envelope
 from demur.enforce.ruling import Ruling
-from demur.errors import GrantError
-from demur.model.grant import Grant
 
 __all__ = [
     "closing",
     "declined",
-    "grants_of",
+    "ended_before",
     "is_refused",
     "not_run",
     "open_calls",
@@ -38,7 +31,7 @@ __all__ = [
 
 def text_of(content: Any) -> str:
     """Return the text of a message's content: itself, or that of its blocks, one a line."""
-    return "\n".join(filter(None, _texts(content)))
+    return content if isinstance(content, str) else "\n".join(filter(None, _texts(content)))
 
 
 def refused_answer(ruling: Ruling, instead: AIMessage | None = None) -> AIMessage:
@@ -89,6 +82,15 @@ def closing(messages: Sequence[BaseMessage]) -> AIMessage | None:
     return None
 
 
+def ended_before(messages: Sequence[BaseMessage]) -> AIMessage | None:
+    """Return what takes the place of the last turn of the model if the run was over before it."""
+    for place in reversed(range(len(messages))):
+        if isinstance(messages[place], AIMessage):
+            end = closing(messages[:place])
+            return None if end is None else end.model_copy(update={"id": messages[place].id})
+    return None
+
+
 def open_calls(messages: Sequence[BaseMessage]) -> list[ToolCall]:
     """Return the tool calls of the last turn of the model that have no answer yet."""
     last = next((one for one in reversed(messages) if isinstance(one, AIMessage)), None)
@@ -109,25 +111,6 @@ def returned_text(result: Any) -> str:
     return result if isinstance(result, str) else ""
 
 
-def grants_of(answer: Any) -> tuple[Grant, ...]:
-    """Return the grants in what somebody answered who was asked for approval; often none.
-
-    A grant as JSON text or as the object that the text is, alone or several in a list, also
-    under `grants`. Whether they hold is judged elsewhere; anything else is a no.
-    """
-    if isinstance(answer, dict) and "grants" in answer:
-        answer = answer["grants"]
-    given = answer if isinstance(answer, list | tuple) else [answer]
-    try:
-        return tuple(map(_grant, given))
-    except (GrantError, TypeError, ValueError):
-        return ()
-
-
-def _grant(given: Any) -> Grant:
-    return Grant.from_json(given if isinstance(given, str | bytes) else json.dumps(given))
-
-
 def _texts(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield content
@@ -141,13 +124,8 @@ def _texts(content: Any) -> Iterator[str]:
 
 def _answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
     """Return the answers of tools since the model last spoke."""
-    since: list[ToolMessage] = []
-    for message in messages:
-        if isinstance(message, AIMessage):
-            since.clear()
-        elif isinstance(message, ToolMessage):
-            since.append(message)
-    return since
+    since = list(takewhile(lambda one: not isinstance(one, AIMessage), reversed(messages)))
+    return [one for one in reversed(since) if isinstance(one, ToolMessage)]
 
 
 def _told(envelope: dict[str, Any], line: str) -> dict[str, dict[str, Any]]:

@@ -4,43 +4,52 @@ What people say is ruled on before a model reads it, what the model says before 
 does, and all tool calls of one message before the first of them runs.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware, hook_config
-from langchain.agents.middleware.types import ModelRequest, ModelResponse, PrivateStateAttr
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import HumanMessage
+from langchain.agents.middleware.types import (
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    PrivateStateAttr,
+)
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
 from typing_extensions import TypedDict
 
+from demur.enforce.approval import Approval, GrantFor, check_approval
 from demur.enforce.enforcer import Enforcer, Occasion
-from demur.errors import InputError, InputTypeError
+from demur.gate.gate import Gate
 from demur.integrations.langchain.answers import judged, stopped
 from demur.integrations.langchain.asking import (
-    Ask,
     Asking,
     OccasionFor,
     ask_awaited,
     ask_now,
     occasion_of,
+    run_of,
 )
-from demur.integrations.langchain.calls import Admission, Approval, admitted, planned, returned
-from demur.integrations.langchain.inputs import digests_of, new_input, withheld
-from demur.integrations.langchain.listeners import unheard
+from demur.integrations.langchain.calls import Admission, admitted, planned, returned
+from demur.integrations.langchain.inputs import heard
+from demur.integrations.langchain.listeners import Audience, unheard
 from demur.integrations.langchain.messages import (
     closing,
+    ended_before,
     is_refused,
     open_calls,
-    refused_answer,
     text_of,
 )
 from demur.integrations.langchain.streaming import Watch
 
 __all__ = ["RefusalMiddleware"]
 
-_APPROVALS = ("message", "interrupt")
+_Response: TypeAlias = ModelResponse[Any]
+_Extended: TypeAlias = _Response | ExtendedModelResponse[Any]
+# What is said in place of an answer, if something is, and an update of the state.
+_Heard = tuple[AIMessage | None, dict[str, Any]]
 
 
 class _State(TypedDict, total=False):
@@ -55,28 +64,28 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
     """Holds an agent to the enforcer's rulings; for `create_agent(middleware=[...])`.
 
     `approval` says how a call that waits for approval asks for it: by a message to the model,
-    or by an interrupt that is resumed with a grant; the second needs a checkpointer. `occasion`
-    says by a hook's runtime for whom a run is; what it leaves open is filled in. As the last
-    middleware of an agent it sees what really runs, whatever others make of requests and calls.
+    or by an interrupt; the second needs a checkpointer. A run is resumed with a grant, or with a
+    plain approval for which `grant_for` gives the grants, by the ruling and what the run was
+    resumed with. `occasion` says by a hook's runtime for whom a run is; what it leaves open is
+    filled in. As the last middleware of an agent it sees what really runs, whatever others make
+    of requests and calls.
     """
 
     state_schema = _State
 
     def __init__(
         self,
-        enforcer: Enforcer,
+        enforcer: Enforcer | Gate,
         *,
         approval: Approval = "message",
+        grant_for: GrantFor | None = None,
         occasion: OccasionFor | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(enforcer, Enforcer):
-            raise InputTypeError.expected("enforcer", "an `Enforcer`", enforcer)
-        if approval not in _APPROVALS:
-            raise InputError(f"unknown way to ask `{approval}`", help="`message` or `interrupt`")
-        self.enforcer = enforcer
+        self.enforcer = Enforcer.of(enforcer)
         self.tools = ()
-        self._approval = approval
+        self._approval = check_approval(approval)
+        self._grant_for = grant_for
         self._occasion = occasion
 
     @hook_config(can_jump_to=["end"])
@@ -89,53 +98,51 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         """Rule on what people said, like `before_agent`."""
         return await ask_awaited(self._begun(state, runtime), self.enforcer)
 
-    @hook_config(can_jump_to=["end"])
-    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """End the run after a hard block of a tool, and rule on what people said meanwhile."""
-        return ask_now(self._resumed(state, runtime), self.enforcer)
-
-    @hook_config(can_jump_to=["end"])
-    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """End the run or rule on what people said, like `before_model`."""
-        return await ask_awaited(self._resumed(state, runtime), self.enforcer)
-
     def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any]:
-        """Return the model's answer, or one that refuses in its place."""
-        with unheard() as listeners:
-            watch = self._watch(request, listeners)
-            model = watch.over(request.model, request.model_settings, awaited=False)
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], _Response]
+    ) -> _Extended:
+        """Return the model's answer, or one that refuses in its place.
+
+        The model is not asked after a hard block of a tool, nor if what people said meanwhile is
+        refused.
+        """
+        answer, notes = ask_now(self._ahead(request), self.enforcer)
+        if answer is not None:
+            return _noting(ModelResponse([answer]), notes)
+        with unheard() as audience:
+            watch = self._watch(request, audience)
             try:
-                response = handler(request.override(model=model))
+                response = handler(_watched(request, watch, awaited=False))
             except GraphBubbleUp:
                 raise
             except Exception as error:
                 instead = ask_now(stopped(error, watch), self.enforcer)
                 if instead is None:
                     raise
-                return instead
-        return ask_now(judged(response, watch), self.enforcer)
+                return _noting(instead, notes)
+        return _noting(ask_now(judged(response, watch), self.enforcer), notes)
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelResponse[Any]:
+        handler: Callable[[ModelRequest[Any]], Awaitable[_Response]],
+    ) -> _Extended:
         """Return the model's answer, like `wrap_model_call`."""
-        with unheard() as listeners:
-            watch = self._watch(request, listeners)
-            model = watch.over(request.model, request.model_settings, awaited=True)
+        answer, notes = await ask_awaited(self._ahead(request), self.enforcer)
+        if answer is not None:
+            return _noting(ModelResponse([answer]), notes)
+        with unheard() as audience:
+            watch = self._watch(request, audience)
             try:
-                response = await handler(request.override(model=model))
+                response = await handler(_watched(request, watch, awaited=True))
             except GraphBubbleUp:
                 raise
             except Exception as error:
                 instead = await ask_awaited(stopped(error, watch), self.enforcer)
                 if instead is None:
                     raise
-                return instead
-        return await ask_awaited(judged(response, watch), self.enforcer)
+                return _noting(instead, notes)
+        return _noting(await ask_awaited(judged(response, watch), self.enforcer), notes)
 
     @hook_config(can_jump_to=["end"])
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
@@ -170,40 +177,42 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         return await ask_awaited(returned(request.tool_call, result, at, grants), self.enforcer)
 
     def _begun(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
-        # Without a thread or a run of its own, the first checkpoint names the run.
-        info = getattr(runtime, "execution_info", None)
-        begun = {"demur_run": getattr(info, "checkpoint_id", None)}
-        said = yield from self._said({**state, **begun}, runtime)
-        return {**begun, **(said or {})}
+        update: dict[str, Any] = {}
+        if run_of(runtime) is None:
+            # Without a thread or a run of its own, the first checkpoint names the run.
+            info = getattr(runtime, "execution_info", None)
+            update["demur_run"] = getattr(info, "checkpoint_id", None)
+        answer, notes = yield from self._heard({**state, **update}, runtime)
+        update |= notes
+        if answer is not None:
+            update |= {"messages": [*notes["messages"], answer], "jump_to": "end"}
+        return update or None
 
-    def _resumed(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
-        end = closing(state["messages"])
+    def _ahead(self, request: ModelRequest[Any]) -> Asking[_Heard]:
+        end = closing(request.state["messages"])
         if end is not None:
-            return {"messages": [end], "jump_to": "end"}
-        return (yield from self._said(state, runtime))
+            return end, {}
+        return (yield from self._heard(request.state, request.runtime))
 
-    def _said(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
-        messages = state["messages"]
-        said = new_input(messages, state.get("demur_said") or ())
-        if not said:
-            return None
-        text = "\n".join(text_of(one.content) for one in said)
-        ruling = yield Ask("prompt", (text, self._at(state, runtime)))
-        if ruling.allowed:
-            return {"demur_said": digests_of(messages)}
-        instead = {one.id: withheld(one, ruling) for one in said}
-        left = [instead.get(one.id, one) for one in messages]
-        return {
-            "demur_said": digests_of(left),
-            "messages": [*instead.values(), refused_answer(ruling)],
-            "jump_to": "end",
-        }
+    def _heard(self, state: Any, runtime: Any) -> Asking[_Heard]:
+        at = self._at(state, runtime)
+        said = yield from heard(state["messages"], state.get("demur_said") or (), at)
+        if said is None:
+            return None, {}
+        notes: dict[str, Any] = {"demur_said": said.digests}
+        if said.answer is not None:
+            notes["messages"] = said.withheld
+        return said.answer, notes
 
     def _called(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
         messages = state["messages"]
         if messages and is_refused(messages[-1]):
             # Who waits for another answer would ask again, perhaps for ever.
             return {"jump_to": "end"}
+        end = ended_before(messages)
+        if end is not None:
+            # Somebody answered without asking the model, and so without asking here.
+            return {"messages": [end], "jump_to": "end"}
         calls = open_calls(messages)
         if not calls:
             return None
@@ -211,21 +220,31 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         if plan.end is not None:
             return {"messages": [*plan.refused, plan.end], "jump_to": "end"}
         answers, notes = plan.handed_on()
-        return {"messages": answers, "demur_calls": notes}
+        update = {"demur_calls": notes}
+        return {**update, "messages": answers} if answers else update
 
     def _admitted(self, request: ToolCallRequest) -> Asking[Admission]:
         state = request.state
         notes = state.get("demur_calls") if isinstance(state, dict) else None
         at = self._at(state, request.runtime)
-        return (yield from admitted(request.tool_call, notes or {}, at))
+        return (yield from admitted(request.tool_call, notes or {}, at, self._grant_for))
 
-    def _watch(self, request: ModelRequest[Any], listeners: Sequence[BaseCallbackHandler]) -> Watch:
+    def _watch(self, request: ModelRequest[Any], audience: Audience) -> Watch:
         said = (one for one in reversed(request.messages) if isinstance(one, HumanMessage))
         last = next(said, None)
         prompt = None if last is None else text_of(last.content)
         at = self._at(request.state, request.runtime)
-        return Watch(self.enforcer, at, prompt, listeners)
+        return Watch(self.enforcer, at, prompt, audience)
 
     def _at(self, state: Any, runtime: Any) -> Occasion:
         run = state.get("demur_run") if isinstance(state, dict) else None
         return occasion_of(runtime, run, self._occasion)
+
+
+def _watched(request: ModelRequest[Any], watch: Watch, *, awaited: bool) -> ModelRequest[Any]:
+    model = watch.over(request.model, request.model_settings, awaited=awaited)
+    return request if model is request.model else request.override(model=model)
+
+
+def _noting(response: _Response, notes: dict[str, Any]) -> _Extended:
+    return ExtendedModelResponse(response, Command(update=notes)) if notes else response

@@ -5,10 +5,9 @@ may be shown, and those who listen hear the copy; an answer of any other model i
 was judged, as what its node returns.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import ChatGenerationChunk
@@ -18,25 +17,21 @@ from langchain_core.runnables.base import RunnableBindingBase
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Ruling
 from demur.integrations.langchain.chunks import Chunks, piece_of
-from demur.integrations.langchain.listeners import handlers_of
+from demur.integrations.langchain.listeners import Audience, handlers_of
 
 __all__ = ["Watch"]
 
 
 class Watch:
-    """Watches one call of a model: what it streams to the `listeners`, and the ruling on that."""
+    """Watches one call of a model: what it streams to its audience, and the ruling on that."""
 
     def __init__(
-        self,
-        enforcer: Enforcer,
-        at: Occasion,
-        prompt: str | None,
-        listeners: Sequence[BaseCallbackHandler],
+        self, enforcer: Enforcer, at: Occasion, prompt: str | None, audience: Audience
     ) -> None:
         self.at = at
         self.prompt = prompt
         self._enforcer = enforcer
-        self._listeners = listeners
+        self._audience = audience
         self._chunks: Chunks | None = None
         self._ruling: Ruling | None = None
 
@@ -64,21 +59,35 @@ class Watch:
     def over(self, model: Any, settings: Mapping[str, Any], *, awaited: bool) -> Any:
         """Return the model to call instead, of which the listeners hear what they may.
 
-        Bindings, retries and fallbacks are looked through. A model that does not stream, and
-        any other thing that is called like one, is returned as it is: nobody hears it.
+        Bindings, retries and fallbacks are looked through. A model that does not stream or has
+        no audience, and any other thing that is called like a model, is returned as it is.
         """
+        if self._is_unheard(model):
+            return model
+        return self._over(model, settings, awaited=awaited)
+
+    def _is_unheard(self, model: Any) -> bool:
+        """Return whether nobody is told of a model before it has answered."""
+        return (
+            isinstance(model, BaseChatModel)
+            and not self._audience.is_told
+            and not handlers_of(model.callbacks)
+            and not getattr(model, "streaming", False)
+        )
+
+    def _over(self, model: Any, settings: Mapping[str, Any], *, awaited: bool) -> Any:
         if isinstance(model, RunnableBindingBase):
-            bound = self.over(model.bound, {**model.kwargs, **settings}, awaited=awaited)
+            bound = self._over(model.bound, {**model.kwargs, **settings}, awaited=awaited)
             return model.model_copy(update={"bound": bound})
         if isinstance(model, RunnableWithFallbacks):
-            first, *others = (self.over(one, settings, awaited=awaited) for one in model.runnables)
+            first, *others = (self._over(one, settings, awaited=awaited) for one in model.runnables)
             return model.model_copy(update={"runnable": first, "fallbacks": others})
         if isinstance(model, BaseChatModel) and _streams(model, settings, awaited=awaited):
             return self._watched(model)
         return model
 
     def _watched(self, model: BaseChatModel) -> BaseChatModel:
-        callbacks = [*handlers_of(model.callbacks), *self._listeners]
+        callbacks = [*handlers_of(model.callbacks), *self._audience.listeners]
         watched = model.model_copy(update={"callbacks": callbacks})
         # The class stays what it is: frameworks ask for it. A hook that streams events
         # past these methods is taken away.

@@ -15,6 +15,7 @@ from langgraph.runtime import get_runtime
 
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.errors import InputTypeError
+from demur.gate.gate import Gate
 from demur.integrations.langchain.asking import (
     Asking,
     OccasionFor,
@@ -29,7 +30,7 @@ __all__ = ["guard_tool_node", "run_ended"]
 
 
 def guard_tool_node(
-    enforcer: Enforcer,
+    enforcer: Enforcer | Gate,
     tools: Sequence[Any],
     *,
     occasion: OccasionFor | None = None,
@@ -41,20 +42,21 @@ def guard_tool_node(
     messages under `messages`, or under the `messages_key` of the settings, a list of messages,
     or calls that are sent to it. `occasion` says by the runtime for whom a run is.
     """
-    guard = _Guard(enforcer, occasion, settings.get("messages_key", "messages"))
+    by = Enforcer.of(enforcer)
+    guard = _Guard(by, occasion, settings.get("messages_key", "messages"))
     node = ToolNode(
         tools, wrap_tool_call=guard.returned, awrap_tool_call=guard.areturned, **settings
     )
 
     def run(given: Any, config: RunnableConfig) -> Any:
         sent = guard.sent(given)
-        plan = ask_now(guard.planned(sent), enforcer)
+        plan = ask_now(guard.planned(sent), by)
         calls = sent.running(plan)
         return guard.merged(sent, plan, node.invoke(calls, config) if calls else [])
 
     async def arun(given: Any, config: RunnableConfig) -> Any:
         sent = guard.sent(given)
-        plan = await ask_awaited(guard.planned(sent), enforcer)
+        plan = await ask_awaited(guard.planned(sent), by)
         calls = sent.running(plan)
         return guard.merged(sent, plan, await node.ainvoke(calls, config) if calls else [])
 
