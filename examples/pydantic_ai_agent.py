@@ -63,7 +63,7 @@ def make_agent(gate: Gate) -> Agent[Any, Any]:
         FunctionModel(fake_model),
         output_type=[str, DeferredToolRequests],
         tools=[refund],
-        capabilities=[RefusalCapability(enforcer)],
+        capabilities=[RefusalCapability(enforcer, approval="interrupt")],
     )
 
 

@@ -16,6 +16,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, Tool
 
 from demur.emit.envelope import from_envelope
+from demur.enforce.approval import Approval
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.pydantic_ai import RefusalCapability, RunRefused
 from demur.model.refusal import Refusal
@@ -26,6 +27,7 @@ __all__ = [
     "PydanticAIStage",
     "ScriptedModel",
     "SyncPydanticAIStage",
+    "TellingPydanticAIStage",
     "free_tool",
     "orphans",
     "refusal_in",
@@ -116,6 +118,7 @@ class PydanticAIStage:
     name = "pydantic-ai"
     points = frozenset(Point)
     ends_runs = True
+    approval: Approval = "interrupt"
 
     def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
         """Return what was seen."""
@@ -124,7 +127,7 @@ class PydanticAIStage:
             script.model,
             output_type=[str, DeferredToolRequests],
             tools=[free_tool(name, tools.run) for name in tools.names],
-            capabilities=[RefusalCapability(enforcer)],
+            capabilities=[RefusalCapability(enforcer, approval=self.approval)],
         )
         shown: list[str] = []
         refusal, waiting = None, []
@@ -185,7 +188,14 @@ class SyncPydanticAIStage(PydanticAIStage):
                 shown.append(piece)  # noqa: PERF402 - what was shown before an error counts
 
 
-STAGES = (PydanticAIStage(), SyncPydanticAIStage())
+class TellingPydanticAIStage(PydanticAIStage):
+    """Plays scenes in which the model is told that a call waits."""
+
+    name = "pydantic-ai-message"
+    approval = "message"
+
+
+STAGES = (PydanticAIStage(), SyncPydanticAIStage(), TellingPydanticAIStage())
 
 
 def _in_metadata(requests: DeferredToolRequests) -> Refusal | None:

@@ -1,14 +1,12 @@
 import asyncio
 import importlib
-import json
 import pickle
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, cast
 
 import pytest
 from adapters.pydantic_ai_runs import (
-    LARGE,
     ORDERS,
     PLAN,
     POL,
@@ -19,10 +17,10 @@ from adapters.pydantic_ai_runs import (
     streamed,
 )
 from adapters.stage_pydantic_ai import STAGES, free_tool, orphans
-from gates import CORE, grant, opened, rows
+from gates import CORE, opened, rows
 from pydantic import BaseModel
 from pydantic_ai import Agent, capture_run_messages
-from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import (
     AgentRunError,
     ContentFilterError,
@@ -43,20 +41,17 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.function import FunctionModel
-from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, Tool
+from pydantic_ai.tools import DeferredToolRequests, RunContext, Tool
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused
 from demur.errors import InputError, InputTypeError, MissingExtraError
-from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardStep, Pipeline
 from demur.guards.builtin import builtin_guard
 from demur.integrations.pydantic_ai import RefusalCapability, RunRefused
-from demur.integrations.pydantic_ai.messages import grants_of
 from demur.model.finding import Finding
-from demur.model.grant import Grant
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
 from demur.testing.conformance.play import Played, play
@@ -390,120 +385,6 @@ def test_who_asks_comes_from_the_dependencies() -> None:
         assert trace["run"]
 
 
-# Approval.
-
-
-def deferred(played: Conversation) -> tuple[DeferredToolRequests, list[ModelMessage]]:
-    result = played.run()
-    assert isinstance(result.output, DeferredToolRequests)
-    return result.output, result.all_messages()
-
-
-def resumed(gate: Gate, metadata: Any = None, **settings: Any) -> tuple[Conversation, Any]:
-    """Ask for a large refund, approve it, and go on."""
-    requests, messages = deferred(Conversation(gate, Ask((LARGE,))))
-    [call] = requests.approvals
-    assert requests.metadata[call.tool_call_id]["refusal"]["advice"] == "request_approval"
-    results = requests.build_results(
-        approve_all=True, metadata=None if metadata is None else {call.tool_call_id: metadata}
-    )
-    played = Conversation(gate, Say(("Fine.",)), **settings)
-    return played, played.run(None, message_history=messages, deferred_tool_results=results)
-
-
-def signed() -> Grant:
-    return grant({"action": "refund"}, codes=["REFUND_OVER_ESCALATION_LIMIT"])
-
-
-@pytest.mark.parametrize(
-    "metadata", [None, {}, {"grant": "yes"}, {"grants": [{"kind": "approval"}]}]
-)
-def test_an_approval_without_a_grant_lifts_nothing(metadata: Any) -> None:
-    with opened(POL) as gate:
-        played, result = resumed(gate, metadata)
-
-    assert played.ran == []
-    assert "'denied'" in said(result.all_messages())
-    assert result.output == "Fine."
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        lambda given: {"grant": given},
-        lambda given: {"grants": [given]},
-        lambda given: {"grant": given.to_json().decode()},
-        lambda given: {"grant": json.loads(given.to_json())},
-    ],
-)
-def test_an_approval_with_a_signed_grant_runs_the_call(form: Callable[[Grant], Any]) -> None:
-    with opened(POL) as gate:
-        played, result = resumed(gate, form(signed()))
-
-        assert rows(gate)[-1].resolved_codes == ("REFUND_OVER_ESCALATION_LIMIT",)
-    assert [name for name, _ in played.ran] == ["refund"]
-    assert result.output == "Fine."
-
-
-def test_a_host_may_sign_once_somebody_approved() -> None:
-    asked: list[Ruling] = []
-
-    def sign(ruling: Ruling, ctx: RunContext[Any]) -> Grant:
-        assert ctx.tool_call_approved
-        asked.append(ruling)
-        return signed()
-
-    with opened(POL) as gate:
-        played, _ = resumed(gate, grant_for=sign)
-
-    assert [one.may_be_approved for one in asked] == [True]
-    assert len(played.ran) == 1
-
-
-def test_a_host_may_decline_to_sign() -> None:
-    with opened(POL) as gate:
-        played, _ = resumed(gate, grant_for=lambda _ruling, _ctx: None)
-
-    assert played.ran == []
-
-
-def test_an_approval_does_not_lift_a_hard_block() -> None:
-    def approve(_ctx: Any, requests: DeferredToolRequests) -> DeferredToolResults:
-        return requests.build_results(approve_all=True)
-
-    def tool(**given: Any) -> str:
-        raise AssertionError(given)
-
-    schema = {"type": "object", "properties": {}, "additionalProperties": True}
-    asking = Tool.from_schema(tool, "refund", "Pays back.", schema)
-    asking.requires_approval = True
-    with opened(POL) as gate:
-        played = Conversation(
-            gate,
-            Ask((RISKY,)),
-            tools=[asking],
-            capabilities=[HandleDeferredToolCalls(approve)],
-        )
-
-        assert played.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
-
-
-def test_without_approvals_the_model_is_told() -> None:
-    with opened(POL) as gate:
-        played = Conversation(
-            gate, Ask((LARGE,)), Say(("I see.",)), output_type=str, approvals=False
-        )
-
-        result = played.run()
-
-    assert result.output == "I see."
-    assert "REFUND_OVER_ESCALATION_LIMIT" in said(result.all_messages())
-
-
-def test_what_is_no_grant_is_left_out() -> None:
-    assert grants_of("grant") == grants_of({"grants": "all"}) == []
-
-
 # Output that is no text, and streams.
 
 
@@ -677,9 +558,31 @@ def test_a_model_that_is_asked_outside_a_run_is_held_back_too() -> None:
 def test_settings_that_would_guard_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="cannot wait"):
         RefusalCapability(Enforcer(), id="guard", defer_loading=True)
-    for wrong in ({"enforcer": Enforcer().pipeline}, {"occasion": {"id": "ada"}}):
+    with pytest.raises(InputError, match="unknown way to ask `loud`"):
+        RefusalCapability(Enforcer(), approval=cast("Any", "loud"))
+    for wrong in (
+        {"enforcer": Enforcer().pipeline},
+        {"occasion": {"id": "ada"}},
+        {"grant_for": "ada"},
+    ):
         with pytest.raises(InputTypeError):
             RefusalCapability(**cast("Any", {"enforcer": Enforcer(), **wrong}))
+
+
+def test_who_asks_must_be_said_in_the_way_it_is_read() -> None:
+    with opened(POL) as gate:
+        played = Conversation(gate, Say(("Fine.",)), occasion=lambda _ctx: {"id": "ada"})
+
+        with pytest.raises(InputTypeError, match="must return an `Occasion`, not `dict`"):
+            played.run()
+    assert played.script.heard == []
+
+
+def test_a_gate_alone_decides_with_the_usual_guards() -> None:
+    with opened(POL) as gate:
+        played = Conversation(gate, Say(("Fine.",)), enforcer=gate)
+
+        assert played.refused(ORDERS).refusal.code == "CONTEXT_INJECTION"
 
 
 def test_runs_at_the_same_time_do_not_share_what_they_keep() -> None:

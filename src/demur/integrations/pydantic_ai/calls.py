@@ -1,24 +1,35 @@
 """The tool calls of a run: each is judged with all that stand beside it, before one is made."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from pydantic_ai import RunContext
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 
+from demur.enforce.approval import GrantFor
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Ruling
-from demur.integrations.pydantic_ai.messages import asked_in, calls_of, definition, grants_of
+from demur.integrations.pydantic_ai.grants import grants_of
+from demur.integrations.pydantic_ai.history import asked_in
+from demur.integrations.pydantic_ai.messages import definition, plain
 from demur.integrations.pydantic_ai.refused import RunRefused
 from demur.model.grant import Grant
 
-__all__ = ["Calls", "GrantFor"]
+__all__ = ["Asked", "Calls"]
 
-# From a ruling that waits for approval, in a call that was approved, to the grant for it.
-GrantFor = Callable[[Ruling, RunContext[Any]], Grant | None]
-At = Callable[[RunContext[Any], ToolCallPart], Occasion]
+# Here, or elsewhere. What waits for a person's approval is judged once that is given.
+_RUN = ("function", "external")
+
+
+class Asked(NamedTuple):
+    """A tool call that a model asked for, with the arguments that its tool will get."""
+
+    call: ToolCallPart
+    tool: ToolDefinition
+    arguments: Mapping[str, Any]
 
 
 class _Judged(NamedTuple):
@@ -27,11 +38,10 @@ class _Judged(NamedTuple):
 
 
 class Calls:
-    """The calls of one run; `grants` are those that a call was allowed by, by its id."""
+    """The calls of one run; `grants` are those that a call was judged with, by its id."""
 
-    def __init__(self, enforcer: Enforcer, at: At, grant_for: GrantFor | None) -> None:
+    def __init__(self, enforcer: Enforcer, grant_for: GrantFor | None) -> None:
         self._enforcer = enforcer
-        self._at = at
         self._grant_for = grant_for
         self._lock = asyncio.Lock()
         self._asked: ModelResponse | None = None
@@ -39,63 +49,72 @@ class Calls:
         self._hard: Ruling | None = None
         self.grants: dict[str, tuple[Grant, ...]] = {}
 
-    async def ruled(
-        self,
-        ctx: RunContext[Any],
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        arguments: Mapping[str, Any],
-    ) -> Ruling:
-        """Return the ruling on a call.
+    async def ruled(self, asked: Asked, ctx: RunContext[Any], at: Occasion) -> Ruling:
+        """Return the ruling on a call that is about to be made.
 
         Raises:
             RunRefused: It, or one beside it, ends the run.
         """
         async with self._lock:
-            ruling = await self._once(ctx, call, tool_def, arguments)
+            ruling = await self._once(asked, ctx, at)
         if self._hard is not None:
             raise RunRefused(self._hard)
         return ruling
 
-    async def _once(
-        self,
-        ctx: RunContext[Any],
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        arguments: Mapping[str, Any],
-    ) -> Ruling:
+    async def _once(self, asked: Asked, ctx: RunContext[Any], at: Occasion) -> Ruling:
         if ctx.tool_call_approved:
-            return await self._judge(ctx, call, tool_def, arguments)
-        response = asked_in(ctx, call)
+            return await self._approved(asked, ctx, at)
+        response = asked_in(ctx.messages, asked.call)
         if response is not None and response is not self._asked:
             self._asked = response
-            for one, tool, given in calls_of(response, ctx):
-                ruling = await self._judge(ctx, one, tool, given)
-                self._judged[one.tool_call_id] = _Judged(given, ruling)
+            for one in _beside(response, ctx):
+                self._judged[one.call.tool_call_id] = _Judged(
+                    one.arguments, await self._judge(one, at)
+                )
         # Only once: there are models that use an id again.
-        kept = self._judged.pop(call.tool_call_id, None)
-        if kept is not None and kept.arguments == arguments:
+        kept = self._judged.pop(asked.call.tool_call_id, None)
+        if kept is not None and kept.arguments == asked.arguments:
             return kept.ruling
-        # Another capability, or a program that the model wrote, has made this call what it is.
-        return await self._judge(ctx, call, tool_def, arguments)
+        # It stands alone, or another capability or a program made it what it is.
+        return await self._judge(asked, at)
 
-    async def _judge(
-        self,
-        ctx: RunContext[Any],
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        arguments: Mapping[str, Any],
-    ) -> Ruling:
-        at, name, tool = self._at(ctx, call), call.tool_name, definition(tool_def)
-        grants = grants_of(ctx.tool_call_metadata) if ctx.tool_call_approved else []
-        ask = self._enforcer.atool_call
-        ruling = await ask(name, arguments, at, tool=tool, grants=grants)
-        if ruling.may_be_approved and ctx.tool_call_approved and self._grant_for is not None:
-            grant = self._grant_for(ruling, ctx)
-            if grant is not None:
-                grants = [*grants, grant]
-                ruling = await ask(name, arguments, at, tool=tool, grants=grants)
+    async def _approved(self, asked: Asked, ctx: RunContext[Any], at: Occasion) -> Ruling:
+        """Return the ruling on a call that somebody approved, by the grants that speak for it."""
+        grants = grants_of(ctx.tool_call_metadata)
+        ruling = await self._judge(asked, at, grants)
+        if ruling.may_be_approved and self._grant_for is not None:
+            more = tuple(self._grant_for(ruling, ctx) or ())
+            if more:
+                ruling = await self._judge(asked, at, (*grants, *more))
+        return ruling
+
+    async def _judge(self, asked: Asked, at: Occasion, grants: Sequence[Grant] = ()) -> Ruling:
+        call, tool, arguments = asked
+        ruling = await self._enforcer.atool_call(
+            call.tool_name,
+            arguments,
+            at._replace(call_id=call.tool_call_id),
+            tool=definition(tool),
+            grants=grants,
+        )
         if ruling.is_hard:
             self._hard = ruling
         self.grants[call.tool_call_id] = tuple(grants)
         return ruling
+
+
+def _beside(response: ModelResponse, ctx: RunContext[Any]) -> list[Asked]:
+    """Return all calls of a response that are about to be made, if there are several."""
+    calls = response.tool_calls
+    if len(calls) < 2:
+        return []
+    tools = (ctx.tool_manager.tools if ctx.tool_manager is not None else None) or {}
+    found = []
+    for call in calls:
+        tool = tools.get(call.tool_name)
+        if tool is not None and tool.tool_def.kind in _RUN:
+            # Arguments that are not valid come to nothing: the model is asked again.
+            with suppress(ValueError):
+                given = tool.args_validator.validate_python(call.args_as_dict())
+                found.append(Asked(call, tool.tool_def, plain(given)))
+    return found

@@ -1,8 +1,7 @@
 """The capability: the framework's hooks, each one a question to the enforcer."""
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import datetime
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from pydantic_ai import RunContext
@@ -11,6 +10,7 @@ from pydantic_ai.exceptions import (
     AgentRunError,
     ApprovalRequired,
     FallbackExceptionGroup,
+    ModelRetry,
     ToolFailed,
 )
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn
@@ -19,43 +19,23 @@ from pydantic_ai.output import OutputContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
+from demur.enforce.approval import Approval, GrantFor, check_approval
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Ruling
 from demur.enforce.texts import texts_in
 from demur.errors import InputError, InputTypeError
-from demur.integrations.pydantic_ai.calls import Calls, GrantFor
-from demur.integrations.pydantic_ai.held_back import Clearing, HeldBackModel
-from demur.integrations.pydantic_ai.messages import (
-    content_text,
-    new_prompts,
-    plain,
-    returned,
-    said,
-    tidy,
-    to_call,
-    with_help,
-)
-from demur.integrations.pydantic_ai.refused import RunRefused, deny, or_end
-from demur.integrations.pydantic_ai.results import Results, Unread
+from demur.gate.gate import Gate
+from demur.integrations.pydantic_ai.calls import Asked
+from demur.integrations.pydantic_ai.held_back import HeldBackModel
+from demur.integrations.pydantic_ai.history import call_of, tidy, unanswered
+from demur.integrations.pydantic_ai.messages import content_text, plain, returned, to_call
+from demur.integrations.pydantic_ai.refused import RunRefused, deny
+from demur.integrations.pydantic_ai.results import Unread
+from demur.integrations.pydantic_ai.run import Run
 
 __all__ = ["RefusalCapability"]
 
 _FRAMEWORK = "pydantic-ai"
-_NOBODY = Occasion()
-
-
-@dataclass
-class _Run:
-    """What one run has been through."""
-
-    calls: Calls
-    prompts: set[tuple[datetime, str]] = field(default_factory=set)
-    prompt: str | None = None
-    cleared: set[str] = field(default_factory=set)
-    added: set[str] = field(default_factory=set)
-    made: set[tuple[str, str]] = field(default_factory=set)
-    results: Results = field(default_factory=Results)
-    messages: list[ModelMessage] = field(default_factory=list)
 
 
 @dataclass
@@ -63,31 +43,34 @@ class RefusalCapability(AbstractCapability[Any]):
     """Guards every run of an agent: `Agent(..., capabilities=[RefusalCapability(enforcer)])`.
 
     `occasion` says who asks, by the run and its `deps`; what it leaves open is filled in. A
-    call that waits for approval ends the run in `DeferredToolRequests`, its envelope in the
-    `metadata` under `refusal`; where nobody handles those, `approvals=False` tells the model
-    instead. An approval alone lifts nothing: it needs a signed grant, as `grant` or `grants`
-    in the metadata of the results, or from `grant_for` for hosts that sign one themselves
-    once somebody whom they trust said yes.
+    call that waits for approval is told to the model as a `"message"`; as an `"interrupt"` it
+    ends the run in `DeferredToolRequests`, its envelope in the `metadata` under `refusal`. An
+    approval alone lifts nothing: it needs a signed grant, as `grant` or `grants` in the
+    metadata of the results, or from `grant_for`, which is asked once somebody approved, for
+    hosts that sign then.
     """
 
-    enforcer: Enforcer
+    enforcer: Enforcer | Gate
     _: KW_ONLY
     occasion: Callable[[RunContext[Any]], Occasion] | None = None
-    approvals: bool = True
+    approval: Approval = "message"
     grant_for: GrantFor | None = None
-    _run: _Run = field(init=False, repr=False, compare=False)
+    _by: Enforcer = field(init=False, repr=False, compare=False)
+    _run: Run = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse settings under which nothing would be guarded."""
-        if not isinstance(self.enforcer, Enforcer):
-            raise InputTypeError.expected("enforcer", "an `Enforcer`", self.enforcer)
+        self._by = Enforcer.of(self.enforcer)
+        check_approval(self.approval)
         if self.occasion is not None and not callable(self.occasion):
             raise InputTypeError.expected("occasion", "a function of the run", self.occasion)
+        if self.grant_for is not None and not callable(self.grant_for):
+            raise InputTypeError.expected("grant_for", "a function of the ruling", self.grant_for)
         if self.defer_loading:
             raise InputError(
                 "a guard cannot wait until a model loads it", help="leave out `defer_loading`"
             )
-        self._run = _Run(Calls(self.enforcer, self._at, self.grant_for))
+        self._run = Run.begin(self._by, self.grant_for)
 
     def get_ordering(self) -> CapabilityOrdering:
         """Return the place next to model and tools: what is judged is what they get."""
@@ -96,7 +79,10 @@ class RefusalCapability(AbstractCapability[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> "RefusalCapability":
         """Return the capability for one run."""
         del ctx
-        return replace(self)
+        # Without the checks, which were made: this is part of every run.
+        own = object.__new__(type(self))
+        own.__dict__.update(self.__dict__, _run=Run.begin(self._by, self.grant_for))
+        return own
 
     async def on_run_error(
         self, ctx: RunContext[Any], *, error: BaseException
@@ -109,7 +95,7 @@ class RefusalCapability(AbstractCapability[Any]):
         if isinstance(error, RunRefused):
             tidy(self._run.messages, error.ruling)
         elif isinstance(error, AgentRunError | FallbackExceptionGroup):
-            ruling = await self.enforcer.amodel(error, self._at(ctx), prompt=self._run.prompt)
+            ruling = await self._by.amodel(error, self._at(ctx), prompt=self._run.talk.prompt)
             # What nobody judged stays the framework's own error, which says more about it.
             if not ruling.allowed and not ruling.failed:
                 raise RunRefused(ruling) from error
@@ -120,33 +106,40 @@ class RefusalCapability(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Judge what the user said since the model last answered, and results nobody has judged."""
-        run, messages = self._run, request_context.messages
-        words = [(part.timestamp, content_text(part.content)) for part in new_prompts(messages)]
-        fresh = [
-            text
-            for when, text in words
-            if text and text not in run.added and (when, text) not in run.prompts
-        ]
-        if fresh:
-            run.prompts.update(words)
-            run.prompt = "\n".join(fresh)
-            or_end(await self.enforcer.aprompt(run.prompt, self._at(ctx)))
-        hard = await run.results.judge(messages, lambda one: self._result(ctx, one))
-        if hard is not None:
-            raise RunRefused(hard)
+        """Judge what people said since the model last answered, and results nobody has judged."""
+        await self._before(ctx, request_context.messages)
         return request_context
 
-    async def _result(self, ctx: RunContext[Any], one: Unread) -> Ruling:
-        given = None if one.call is None else one.call.args_as_json_str()
-        call_id = "" if one.call is None else one.call.tool_call_id
-        return await self.enforcer.atool_result(
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Judge what other capabilities added for the model that is asked now."""
+        await self._before(ctx, request_context.messages)
+        return request_context
+
+    async def _before(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> None:
+        run, new = self._run, unanswered(messages)
+        fresh = run.talk.fresh(new)
+        if fresh:
+            await run.talk.ask(fresh, self._at(ctx))
+        rulings = [
+            await self._result(ctx, one, call_of(messages, one.call_id))
+            for one in run.results.unread(new)
+        ]
+        hard = next((ruling for ruling in rulings if ruling.is_hard), None)
+        if hard is not None:
+            raise RunRefused(hard)
+
+    async def _result(self, ctx: RunContext[Any], one: Unread, call: ToolCallPart | None) -> Ruling:
+        ruling = await self._by.atool_result(
             one.name,
             plain(one.content),
-            self._at(ctx, one.call),
-            arguments=given,
-            grants=self._run.calls.grants.get(call_id, ()),
+            self._at(ctx, None if call is None else call.tool_call_id),
+            arguments=None if call is None else call.args_as_json_str(),
+            grants=self._run.calls.grants.get(one.call_id, ()),
         )
+        self._run.results.settle(one, ruling)
+        return ruling
 
     async def after_model_request(
         self,
@@ -156,64 +149,38 @@ class RefusalCapability(AbstractCapability[Any]):
         response: ModelResponse,
     ) -> ModelResponse:
         """Judge whether the model refused, and what it said, before it is in the history."""
-        at, text, calls = self._at(ctx), said(response), response.tool_calls
-        or_end(await self.enforcer.amodel(response, at, prompt=self._run.prompt))
-        outputs = {tool.name for tool in request_context.model_request_parameters.output_tools}
-        for call in calls:
-            if call.tool_name in outputs:
-                await self._answer(call.args_as_json_str(), at)
-        shown = with_help(response, await self._answer(text, at))
-        return shown if calls or not text else await self._heard(shown, text, at)
+        parameters = request_context.model_request_parameters
+        return await self._run.talk.hear(response, parameters, self._at(ctx))
 
-    async def _heard(self, response: ModelResponse, text: str, at: Occasion) -> ModelResponse:
-        """Return the response; if the model declines in it, its words stay and say so."""
-        ruling = await self.enforcer.amodel(None, at, text=text, prompt=self._run.prompt)
-        if ruling.allowed:
-            return response
-        return replace(response, metadata={**(response.metadata or {}), "refusal": ruling.envelope})
+    def get_wrapper_model(self, model: Model) -> Model:
+        """Return the model with streams that are held back until they are cleared."""
+        return HeldBackModel(model, lambda ctx: self._run.talk.clearing(self._at(ctx)))
+
+    # The output: what a function makes of an answer.
 
     async def before_output_process(
         self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any
     ) -> Any:
-        """Judge the call of a function that makes the output, like any other call."""
+        """Judge the call of a function that makes the output, like any other call.
+
+        Raises:
+            ModelRetry: The answer is still under way; who listens to it waits for the whole.
+        """
         if output_context.has_function:
-            asked = to_call(output_context, plain(output))
-            # In a stream, it is called for the same output more than once.
-            key = (asked.tool_name, asked.args_as_json_str())
-            if key not in self._run.made:
-                at = self._at(ctx, output_context.tool_call)
-                given = asked.args_as_dict()
-                or_end(await self.enforcer.atool_call(asked.tool_name, given, at))
-                self._run.made.add(key)
+            if ctx.partial_output:
+                raise ModelRetry("it is not whole yet")
+            call = output_context.tool_call
+            at = self._at(ctx, None if call is None else call.tool_call_id)
+            await self._run.talk.make(to_call(output_context, plain(output)), at)
         return output
 
     async def after_output_process(
         self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any
     ) -> Any:
         """Judge what a function made of the model's output."""
-        if output_context.has_function and not ctx.partial_output:
-            await self._answer(texts_in(plain(output)), self._at(ctx))
+        if output_context.has_function:
+            await self._run.talk.answer(texts_in(plain(output)), self._at(ctx))
         return output
-
-    def get_wrapper_model(self, model: Model) -> Model:
-        """Return the model with streams that are held back until they are cleared."""
-        return HeldBackModel(model, self._clearing)
-
-    def _clearing(self, ctx: RunContext[Any] | None) -> Clearing:
-        at = self._at(ctx)
-        return Clearing(
-            lambda: self.enforcer.stream(at, prompt=self._run.prompt),
-            self._run.cleared.add,
-            lambda text: self._answer(text, at),
-        )
-
-    async def _answer(self, text: str, at: Occasion) -> tuple[str, ...]:
-        """Return the lines that must stand below a text, which may be shown."""
-        if not text or text in self._run.cleared:
-            return ()
-        ruling = or_end(await self.enforcer.aanswer(text, at, prompt=self._run.prompt))
-        self._run.cleared.add(text)
-        return ruling.resources
 
     # Tools: the calls, and what they return.
 
@@ -227,7 +194,7 @@ class RefusalCapability(AbstractCapability[Any]):
     ) -> dict[str, Any]:
         """Judge a call that runs elsewhere: nothing else is asked before it is handed out."""
         if tool_def.kind == "external":
-            ruling = await self._run.calls.ruled(ctx, call, tool_def, plain(args))
+            ruling = await self._call(ctx, Asked(call, tool_def, plain(args)))
             if not ruling.allowed:
                 self._run.results.refuse(call, ruling)
                 raise ToolFailed(ruling.message)
@@ -242,11 +209,15 @@ class RefusalCapability(AbstractCapability[Any]):
         args: dict[str, Any],
     ) -> dict[str, Any]:
         """Judge the call, and before it all calls beside it: none runs if one ends the run."""
-        ruling = await self._run.calls.ruled(ctx, call, tool_def, plain(args))
-        if ruling.may_be_approved and self.approvals and not ctx.tool_call_approved:
+        ruling = await self._call(ctx, Asked(call, tool_def, plain(args)))
+        waits = ruling.may_be_approved and not ctx.tool_call_approved
+        if waits and self.approval == "interrupt":
             raise ApprovalRequired(metadata={"refusal": ruling.envelope})
         self._deny(ruling, call)
         return args
+
+    async def _call(self, ctx: RunContext[Any], asked: Asked) -> Ruling:
+        return await self._run.calls.ruled(asked, ctx, self._at(ctx))
 
     async def on_tool_execute_error(
         self,
@@ -263,11 +234,6 @@ class RefusalCapability(AbstractCapability[Any]):
             self._deny(error.ruling, call)
         raise error
 
-    def _deny(self, ruling: Ruling, call: ToolCallPart) -> None:
-        if not ruling.allowed:
-            self._run.results.refuse(call, ruling)
-        deny(ruling, call)
-
     async def after_tool_execute(
         self,
         ctx: RunContext[Any],
@@ -279,29 +245,41 @@ class RefusalCapability(AbstractCapability[Any]):
     ) -> Any:
         """Judge what the tool returned, before a model reads it."""
         del tool_def
-        ruling = await self.enforcer.atool_result(
+        run = self._run
+        ruling = await self._by.atool_result(
             call.tool_name,
             returned(result),
-            self._at(ctx, call),
+            self._at(ctx, call.tool_call_id),
             arguments=plain(args),
-            grants=self._run.calls.grants.get(call.tool_call_id, ()),
+            grants=run.calls.grants.get(call.tool_call_id, ()),
         )
         self._deny(ruling, call)
-        added = isinstance(result, ToolReturn)
-        self._run.results.allow(call.tool_name, result.return_value if added else result)
-        if added:
-            self._run.added.add(content_text(result.content))
+        if isinstance(result, ToolReturn):
+            run.results.allow(call.tool_name, result.return_value)
+            run.talk.allow(content_text(result.content))
+        else:
+            run.results.allow(call.tool_name, result)
         return result
 
-    def _at(self, ctx: RunContext[Any] | None, call: ToolCallPart | None = None) -> Occasion:
+    def _deny(self, ruling: Ruling, call: ToolCallPart) -> None:
+        if not ruling.allowed:
+            self._run.results.refuse(call, ruling)
+            deny(ruling, call)
+
+    def _at(self, ctx: RunContext[Any] | None, call_id: str | None = None) -> Occasion:
         if ctx is None:
-            return Occasion(framework=_FRAMEWORK)
+            return Occasion(_FRAMEWORK)
         if ctx.messages:
             # Where a run fails, the framework shows another list.
             self._run.messages = ctx.messages
-        asked = _NOBODY if self.occasion is None else self.occasion(ctx)
+        if self.occasion is None:
+            return Occasion(_FRAMEWORK, ctx.run_id, call_id)
+        asked = self.occasion(ctx)
+        if not isinstance(asked, Occasion):
+            kind = type(asked).__name__
+            raise InputTypeError(f"`occasion` must return an `Occasion`, not `{kind}`")
         return asked._replace(
             framework=_FRAMEWORK,
             run=asked.run or ctx.run_id,
-            call_id=asked.call_id if call is None else call.tool_call_id,
+            call_id=asked.call_id if call_id is None else call_id,
         )

@@ -1,5 +1,7 @@
 """A refusal in the framework's own forms: an error that ends the run, a denied tool call."""
 
+from typing import NoReturn
+
 from pydantic_ai.exceptions import AgentRunError, ToolFailedError
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 
@@ -23,8 +25,8 @@ def or_end(ruling: Ruling) -> Ruling:
     return ruling
 
 
-def deny(ruling: Ruling, call: ToolCallPart) -> None:
-    """Keep a tool's call or its result from happening, unless the ruling allows it.
+def deny(ruling: Ruling, call: ToolCallPart) -> NoReturn:
+    """Keep a refused call, or its result, from the model.
 
     Raises:
         RunRefused: Nothing lifts it.
@@ -32,8 +34,7 @@ def deny(ruling: Ruling, call: ToolCallPart) -> None:
     """
     if ruling.is_hard:
         raise RunRefused(ruling)
-    if not ruling.allowed:
-        raise ToolFailedError(denial(ruling, call.tool_name, call.tool_call_id))
+    raise ToolFailedError(denial(ruling, call.tool_name, call.tool_call_id))
 
 
 def denial(ruling: Ruling, name: str, call_id: str) -> ToolReturnPart:

@@ -1,0 +1,83 @@
+"""The history of a run: what no model has answered yet, and what is left of it after a refusal."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from demur.codes.vocabulary import Surface
+from demur.enforce.ruling import Ruling
+from demur.integrations.pydantic_ai.refused import denial
+
+__all__ = ["asked_in", "call_of", "tidy", "unanswered"]
+
+
+def unanswered(messages: Sequence[ModelMessage]) -> list[ModelRequest]:
+    """Return the messages since the model last said something."""
+    new: list[ModelRequest] = []
+    for message in reversed(messages):
+        if not isinstance(message, ModelRequest):
+            break
+        new.append(message)
+    new.reverse()
+    return new
+
+
+def asked_in(messages: Sequence[ModelMessage], call: ToolCallPart) -> ModelResponse | None:
+    """Return the response that `call` stands in, if it is the last one."""
+    response = _last_response(messages)
+    calls = [] if response is None else response.tool_calls
+    return response if any(one.tool_call_id == call.tool_call_id for one in calls) else None
+
+
+def call_of(messages: Sequence[ModelMessage], call_id: str) -> ToolCallPart | None:
+    """Return the last call of this id."""
+    for message in reversed(messages):
+        if isinstance(message, ModelResponse):
+            for call in message.tool_calls:
+                if call.tool_call_id == call_id:
+                    return call
+    return None
+
+
+def tidy(messages: list[ModelMessage], ruling: Ruling) -> None:
+    """Leave a history that can go on: no refused prompt in it, no tool call without an answer."""
+    if ruling.surface is Surface.INPUT:
+        _forget_prompts(messages)
+        return
+    response = _last_response(messages)
+    if response is None:
+        return
+    if messages[-1] is not response and not messages[-1].parts:
+        messages.pop()
+    answered = {
+        part.tool_call_id
+        for message in messages
+        for part in message.parts
+        if isinstance(part, ToolReturnPart)
+    }
+    open_calls = [call for call in response.tool_calls if call.tool_call_id not in answered]
+    if open_calls:
+        denials = [denial(ruling, one.tool_name, one.tool_call_id) for one in open_calls]
+        messages.append(ModelRequest(denials))
+
+
+def _forget_prompts(messages: list[ModelMessage]) -> None:
+    new = unanswered(messages)
+    kept: list[ModelMessage] = []
+    for message in new:
+        parts = [part for part in message.parts if not isinstance(part, UserPromptPart)]
+        if parts:
+            kept.append(replace(message, parts=parts))
+    messages[len(messages) - len(new) :] = kept
+
+
+def _last_response(messages: Sequence[ModelMessage]) -> ModelResponse | None:
+    return next((one for one in reversed(messages) if isinstance(one, ModelResponse)), None)

@@ -1,0 +1,94 @@
+"""What people and the model say in a run: each prompt and each answer is judged once."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+
+from demur.enforce.enforcer import Enforcer, Occasion
+from demur.integrations.pydantic_ai.messages import content_text, is_data, said, with_help
+from demur.integrations.pydantic_ai.outgoing import Clearing
+from demur.integrations.pydantic_ai.refused import or_end
+
+__all__ = ["Talk"]
+
+_Said = tuple[datetime, str]
+
+
+class Talk:
+    """What was said in one run; `prompt` is what people said last.
+
+    Whatever is refused ends the run by `RunRefused`.
+    """
+
+    def __init__(self, enforcer: Enforcer) -> None:
+        self._enforcer = enforcer
+        self._heard: set[_Said] = set()
+        self._added: set[str] = set()
+        self._cleared: set[str] = set()
+        self.prompt: str | None = None
+
+    def allow(self, text: str) -> None:
+        """Keep in mind that a tool adds this, which was judged as its result."""
+        self._added.add(text)
+
+    def fresh(self, new: Iterable[ModelRequest]) -> list[UserPromptPart]:
+        """Return what people say in new messages that was not judged yet."""
+        return [
+            part
+            for message in new
+            for part in message.parts
+            if isinstance(part, UserPromptPart) and not self._knows(part)
+        ]
+
+    def _knows(self, part: UserPromptPart) -> bool:
+        text = content_text(part.content)
+        return not text or text in self._added or (part.timestamp, text) in self._heard
+
+    async def ask(self, prompts: Iterable[UserPromptPart], at: Occasion) -> None:
+        """Judge what people say, before a model reads it."""
+        words = [(part.timestamp, content_text(part.content)) for part in prompts]
+        self._heard.update(words)
+        self.prompt = "\n".join(text for _, text in words)
+        or_end(await self._enforcer.aprompt(self.prompt, at))
+
+    async def hear(
+        self, response: ModelResponse, parameters: ModelRequestParameters, at: Occasion
+    ) -> ModelResponse:
+        """Return the model's response as it may be shown; one that declines says so beside it."""
+        or_end(await self._enforcer.amodel(response, at, prompt=self.prompt))
+        calls, names = response.tool_calls, {tool.name for tool in parameters.output_tools}
+        for call in calls:
+            if call.tool_name in names:
+                await self.answer(call.args_as_json_str(), at)
+        text = said(response)
+        lines = await self.answer(text, at)
+        shown = response if is_data(parameters) else with_help(response, lines)
+        if calls or not text:
+            return shown
+        ruling = await self._enforcer.amodel(None, at, text=text, prompt=self.prompt)
+        if ruling.allowed:
+            return shown
+        return replace(shown, metadata={**(shown.metadata or {}), "refusal": ruling.envelope})
+
+    async def answer(self, text: str, at: Occasion) -> tuple[str, ...]:
+        """Return the lines that must stand below a text, which may be shown."""
+        if not text or text in self._cleared:
+            return ()
+        ruling = or_end(await self._enforcer.aanswer(text, at, prompt=self.prompt))
+        self._cleared.add(text)
+        return ruling.resources
+
+    def clearing(self, at: Occasion) -> Clearing:
+        """Return who clears an answer that is streamed."""
+        return Clearing(
+            lambda: self._enforcer.stream(at, prompt=self.prompt),
+            self._cleared.add,
+            lambda text: self.answer(text, at),
+        )
+
+    async def make(self, call: ToolCallPart, at: Occasion) -> None:
+        """Judge the call of a function that makes an output, like that of any tool."""
+        or_end(await self._enforcer.atool_call(call.tool_name, call.args_as_dict(), at))

@@ -1,0 +1,228 @@
+"""Calls of a Pydantic AI agent that wait for a person, and what lifts them."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from adapters.pydantic_ai_runs import LARGE, POL, RISKY, SMALL, Conversation, said, told
+from adapters.stage_pydantic_ai import ScriptedModel, free_tool
+from gates import grant, opened, rows
+from pydantic_ai import Agent
+from pydantic_ai.capabilities import HandleDeferredToolCalls
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.tools import (
+    DeferredToolRequests,
+    DeferredToolResults,
+    RunContext,
+    Tool,
+    ToolApproved,
+)
+
+from demur.enforce.ruling import Ruling
+from demur.gate.gate import Gate
+from demur.integrations.pydantic_ai import RefusalCapability
+from demur.integrations.pydantic_ai.grants import grants_of
+from demur.model.grant import Grant
+from demur.testing.conformance.scene import Ask, Say
+
+pytestmark = pytest.mark.adapters
+
+
+def deferred(played: Conversation) -> tuple[DeferredToolRequests, list[ModelMessage]]:
+    result = played.run()
+    assert isinstance(result.output, DeferredToolRequests)
+    return result.output, result.all_messages()
+
+
+def resumed(gate: Gate, metadata: Any = None, **settings: Any) -> tuple[Conversation, Any]:
+    """Ask for a large refund, approve it, and go on."""
+    requests, messages = deferred(Conversation(gate, Ask((LARGE,))))
+    [call] = requests.approvals
+    assert requests.metadata[call.tool_call_id]["refusal"]["advice"] == "request_approval"
+    results = requests.build_results(
+        approve_all=True, metadata=None if metadata is None else {call.tool_call_id: metadata}
+    )
+    played = Conversation(gate, Say(("Fine.",)), **settings)
+    return played, played.run(None, message_history=messages, deferred_tool_results=results)
+
+
+def signed() -> Grant:
+    return grant({"action": "refund"}, codes=["REFUND_OVER_ESCALATION_LIMIT"])
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, {}, {"grant": "yes"}, {"grants": [{"kind": "approval"}]}]
+)
+def test_an_approval_without_a_grant_lifts_nothing(metadata: Any) -> None:
+    with opened(POL) as gate:
+        played, result = resumed(gate, metadata)
+
+    assert played.ran == []
+    assert "'denied'" in said(result.all_messages())
+    assert result.output == "Fine."
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda given: {"grant": given},
+        lambda given: {"grants": [given]},
+        lambda given: {"grant": given.to_json().decode()},
+        lambda given: {"grant": json.loads(given.to_json())},
+    ],
+)
+def test_an_approval_with_a_signed_grant_runs_the_call(form: Callable[[Grant], Any]) -> None:
+    with opened(POL) as gate:
+        played, result = resumed(gate, form(signed()))
+
+        assert rows(gate)[-1].resolved_codes == ("REFUND_OVER_ESCALATION_LIMIT",)
+    assert [name for name, _ in played.ran] == ["refund"]
+    assert result.output == "Fine."
+
+
+def test_a_host_may_sign_once_somebody_approved() -> None:
+    asked: list[Ruling] = []
+
+    def sign(ruling: Ruling, ctx: RunContext[Any]) -> Iterator[Grant]:
+        assert ctx.tool_call_approved
+        asked.append(ruling)
+        yield signed()
+
+    with opened(POL) as gate:
+        played, _ = resumed(gate, grant_for=sign)
+
+    assert [one.may_be_approved for one in asked] == [True]
+    assert len(played.ran) == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [(), None, [grant({"action": "lookup"})], ["yes"]],
+    ids=["none", "nothing", "another", "no grant"],
+)
+def test_an_approval_for_which_nobody_signs_lifts_nothing(given: Any) -> None:
+    with opened(POL) as gate:
+        played, result = resumed(gate, grant_for=lambda _ruling, _ctx: given)
+
+    assert played.ran == []
+    assert result.output == "Fine."
+
+
+def test_nobody_is_asked_to_sign_before_somebody_approved() -> None:
+    def sign(ruling: Ruling, _ctx: Any) -> list[Grant]:
+        raise AssertionError(ruling)
+
+    with opened(POL) as gate:
+        for approval in ("message", "interrupt"):
+            asking = Conversation(
+                gate, Ask((LARGE,)), Say(("I see.",)), approval=approval, grant_for=sign
+            )
+            asking.run()
+
+            assert asking.ran == []
+
+
+def test_an_approval_does_not_lift_a_hard_block() -> None:
+    def approve(_ctx: Any, requests: DeferredToolRequests) -> DeferredToolResults:
+        return requests.build_results(approve_all=True)
+
+    def tool(**given: Any) -> str:
+        raise AssertionError(given)
+
+    schema = {"type": "object", "properties": {}, "additionalProperties": True}
+    asking = Tool.from_schema(tool, "refund", "Pays back.", schema)
+    asking.requires_approval = True
+    with opened(POL) as gate:
+        played = Conversation(
+            gate,
+            Ask((RISKY,)),
+            tools=[asking],
+            capabilities=[HandleDeferredToolCalls(approve)],
+        )
+
+        assert played.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
+
+
+def test_unless_an_interrupt_is_asked_for_the_model_is_told() -> None:
+    script = ScriptedModel([Ask((LARGE,)), Say(("I see.",))])
+    with opened(POL) as gate:
+        agent: Agent[Any, str] = Agent(
+            script.model,
+            tools=[free_tool("refund", lambda *given: pytest.fail(str(given)))],
+            capabilities=[RefusalCapability(gate)],
+        )
+
+        result = asyncio.run(agent.run("Hello"))
+
+    assert result.output == "I see."
+    [part] = told(result.all_messages())
+    assert str(part.content).startswith("REFUSED: REFUND_OVER_ESCALATION_LIMIT: ")
+    assert part.metadata is not None
+    assert part.metadata["refusal"]["advice"] == "request_approval"
+
+
+def test_a_tool_that_always_waits_for_a_person_is_lifted_by_a_grant_in_either_way() -> None:
+    def approve(_ctx: Any, requests: DeferredToolRequests) -> DeferredToolResults:
+        return requests.build_results(approve_all=True)
+
+    with opened(POL) as gate:
+        played = Conversation(
+            gate,
+            Ask((LARGE,)),
+            Say(("Fine.",)),
+            tools=[],
+            approval="message",
+            grant_for=lambda _ruling, _ctx: [signed()],
+            capabilities=[HandleDeferredToolCalls(approve)],
+        )
+        asking = free_tool("refund", played.run_tool)
+        asking.requires_approval = True
+        played.agent = Agent(
+            played.script.model,
+            tools=[asking],
+            capabilities=[HandleDeferredToolCalls(approve), played.capability],
+        )
+
+        assert played.run().output == "Fine."
+    assert [name for name, _ in played.ran] == ["refund"]
+
+
+def test_a_conversation_that_waits_may_be_kept_as_json_meanwhile() -> None:
+    with opened(POL) as gate:
+        requests, messages = deferred(Conversation(gate, Ask((LARGE, SMALL))))
+        [call] = requests.approvals
+        kept = ModelMessagesTypeAdapter.dump_json(messages)
+        given = json.loads(signed().to_json())
+        results = requests.build_results(
+            approve_all=True, metadata={call.tool_call_id: {"grant": given}}
+        )
+        played = Conversation(gate, Say(("Fine.",)))
+
+        played.run(
+            None,
+            message_history=ModelMessagesTypeAdapter.validate_json(kept),
+            deferred_tool_results=results,
+        )
+
+    assert [name for name, _ in played.ran] == ["refund"]
+
+
+def test_arguments_that_a_person_changes_are_judged_as_they_run() -> None:
+    with opened(POL) as gate:
+        requests, messages = deferred(Conversation(gate, Ask((LARGE,))))
+        [call] = requests.approvals
+        results = DeferredToolResults(
+            approvals={call.tool_call_id: ToolApproved(override_args=dict(RISKY[1]))}
+        )
+        played = Conversation(gate, Say(("Fine.",)))
+
+        error = played.refused(None, message_history=messages, deferred_tool_results=results)
+
+    assert error.refusal.code == "CHARGEBACK_RISK_BLOCK"
+    assert played.ran == []
+
+
+def test_what_is_no_grant_is_left_out() -> None:
+    assert grants_of("grant") == grants_of({"grants": "all"}) == []
