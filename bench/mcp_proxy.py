@@ -1,4 +1,7 @@
-"""What the MCP proxy adds to a tool call: the same calls with it and without, over stdio.
+"""What the MCP proxy adds to a tool call: the same calls with it and without.
+
+All ways are open at once and asked in turn, so that what else the machine does is the same to
+each of them.
 
 Run it: `python bench/mcp_proxy.py [CALLS]`
 """
@@ -10,10 +13,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+
+import httpx
 
 from demur.integrations.mcp_proxy.guard import Guard
 from demur.integrations.mcp_proxy.judge import Rules, judge_of
@@ -69,31 +74,57 @@ def talking(command: Sequence[str], folder: str) -> Iterator[Ask]:
         yield ask
 
 
+@contextmanager
+def talking_http(command: Sequence[str], folder: str) -> Iterator[Ask]:
+    """Yield a function that asks over HTTP and waits for the answer."""
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        url = next(line for line in lines if "listens on" in line).split()[-1]
+        headers = {"accept": "application/json, text/event-stream"}
+        with httpx.Client(headers=headers) as http:
+
+            def ask(message: dict[str, Any]) -> Any:
+                said = http.post(url, json=message)
+                http.headers["mcp-session-id"] = said.headers["mcp-session-id"]
+                return json.loads(said.text.partition("data: ")[2])
+
+            ask({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {}})
+            yield ask
+        process.terminate()
+
+
 def call(number: int) -> dict[str, Any]:
     """Return a tool call unlike the others."""
     params = {"name": "echo", "arguments": {"text": TEXT, "n": number}}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
-def timed(ask: Ask, calls: int) -> list[float]:
-    """Return how many microseconds each call took."""
-    ask({"jsonrpc": "2.0", "id": "list", "method": "tools/list", "params": {}})
-    took = []
+def timed(ways: dict[str, Ask], calls: int) -> dict[str, list[float]]:
+    """Return how many microseconds each call took, by way."""
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    for ask in ways.values():
+        ask({"jsonrpc": "2.0", "id": "list", "method": "tools/list", "params": {}})
     for number in range(calls + WARM_UP):
         message = call(number)
-        began = time.perf_counter()
-        answer = ask(message)
-        took.append((time.perf_counter() - began) * 1e6)
-        assert "refusal" not in str(answer), answer
-    return took[WARM_UP:]
+        for name, ask in ways.items():
+            began = time.perf_counter()
+            answer = ask(message)
+            took[name].append((time.perf_counter() - began) * 1e6)
+            assert "refusal" not in str(answer), answer
+    return {name: one[WARM_UP:] for name, one in took.items()}
 
 
-def guarded(calls: int) -> list[float]:
-    """Return how many microseconds the guard alone takes for a call and its result."""
+def guarded(calls: int) -> dict[str, list[float]]:
+    """Return how many microseconds the guard alone takes, for a call with its result and more."""
     guard = Guard(judge_of(None, "bench", Rules(loops=False)), note=print)
 
-    async def run() -> list[float]:
-        took = []
+    progress = {"progressToken": 1, "progress": 0.5, "message": "Half of the pages are read."}
+    notice = {"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}
+    told = json.dumps(notice).encode()
+    took: dict[str, list[float]] = {"a call and its result": [], "a notification": []}
+
+    async def run() -> None:
         for number in range(calls + WARM_UP):
             raw = json.dumps(call(number)).encode()
             result = {"content": [{"type": "text", "text": TEXT}]}
@@ -101,10 +132,13 @@ def guarded(calls: int) -> list[float]:
             began = time.perf_counter()
             await guard.from_client(raw)
             await guard.from_server(back)
-            took.append((time.perf_counter() - began) * 1e6)
-        return took[WARM_UP:]
+            between = time.perf_counter()
+            await guard.from_server(told)
+            took["a call and its result"].append((between - began) * 1e6)
+            took["a notification"].append((time.perf_counter() - between) * 1e6)
 
-    return asyncio.run(run())
+    asyncio.run(run())
+    return {name: one[WARM_UP:] for name, one in took.items()}
 
 
 def main() -> None:
@@ -123,26 +157,27 @@ def main() -> None:
         subprocess.run(
             [*pins, "--", python, "server.py"], cwd=folder, check=True, capture_output=True
         )
+        server = [python, "server.py"]
         ways = {
-            "the server alone": [],
-            "guards, no store": proxy,
-            "guards and pins, no store": [*proxy, "--pins", "pins.json"],
-            "gate, store (normal)": [*proxy, "--config", "normal.toml", "--pins", "pins.json"],
-            "gate, store (full sync)": [*proxy, "--config", "full.toml", "--pins", "pins.json"],
+            "the server alone": server,
+            "guards, no store": [*proxy, "--", *server],
+            "guards and pins, no store": [*proxy, "--pins", "pins.json", "--", *server],
+            "gate, store (normal)": [*proxy, "--config", "normal.toml", "--", *server],
+            "gate, store (full sync)": [*proxy, "--config", "full.toml", "--", *server],
         }
-        alone = 0.0
-        print(f"{'one tool call over stdio':32} {'median':>9} {'p95':>9} {'added':>9}   (µs)")
-        for name, command in ways.items():
-            server = [python, "server.py"]
-            with talking([*command, "--", *server] if command else server, folder) as ask:
-                took = timed(ask, calls)
-            alone = alone or median(took)
-            added = median(took) - alone
-            print(f"{name:32} {median(took):9.0f} {quantiles(took, n=20)[-1]:9.0f} {added:9.0f}")
-    took = guarded(calls)
-    print(
-        f"{'the guard alone, in process':32} {median(took):9.0f} {quantiles(took, n=20)[-1]:9.0f}"
-    )
+        with ExitStack() as stack:
+            asks = {name: stack.enter_context(talking(way, folder)) for name, way in ways.items()}
+            listens = [*proxy, "--listen", "0", "--", *server]
+            asks["guards, no store, over HTTP"] = stack.enter_context(talking_http(listens, folder))
+            took = timed(asks, calls)
+    alone = median(took["the server alone"])
+    print(f"{'one tool call':34} {'median':>9} {'p95':>9} {'added':>9}   (µs)")
+    for name, one in took.items():
+        added = median(one) - alone
+        print(f"{name:34} {median(one):9.0f} {quantiles(one, n=20)[-1]:9.0f} {added:9.0f}")
+    print("the guard alone, in process")
+    for name, one in guarded(calls).items():
+        print(f"{name:34} {median(one):9.0f} {quantiles(one, n=20)[-1]:9.0f}")
 
 
 if __name__ == "__main__":

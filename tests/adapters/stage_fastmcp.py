@@ -1,76 +1,31 @@
 """The stage of FastMCP: a guarded server, and its own client in memory."""
 
-import asyncio
 from typing import Any
 
+from adapters.mcp_stage import ServerStage
 from fastmcp import Client, FastMCP
-from mcp.shared.exceptions import MCPError
 
-from demur.emit.mcp import from_mcp
-from demur.emit.mcp_denial import from_mcp_denial
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.fastmcp import FastMCPGuard
-from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Tools
 
 __all__ = ["STAGES", "FastMCPStage"]
 
 
-class FastMCPStage:
-    """Plays scenes by calling tools of a server, as a host does for its model."""
+class FastMCPStage(ServerStage):
+    """Plays scenes on a server of FastMCP."""
 
     name = "fastmcp"
-    points = frozenset({Point.TOOL_CALL, Point.TOOL_RESULT})
-    ends_runs = False
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
-        """Return what was seen."""
-        return asyncio.run(_played(scene, enforcer, tools))
+    def client(self, enforcer: Enforcer, tools: dict[str, Any]) -> Client[Any]:
+        """Return a client of a guarded server."""
+        server: FastMCP[Any] = FastMCP("stage", middleware=[FastMCPGuard(enforcer)])
+        for name, tool in tools.items():
+            server.tool(tool, name=name)
+        return Client(server)
+
+    async def call(self, client: Client[Any], name: str, given: dict[str, Any]) -> Any:
+        """Return the result of a call."""
+        return await client.call_tool_mcp(name, given)
 
 
 STAGES = (FastMCPStage(),)
-
-
-async def _played(scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
-    server = FastMCP("stage", middleware=[FastMCPGuard(enforcer)])
-    for name in tools.names:
-        server.tool(_tool(name, tools), name=name)
-    refusals: list[Refusal] = []
-    heard: list[str] = []
-    async with Client(server) as client:
-        for turn in scene.turns:
-            for name, given in turn.calls if isinstance(turn, Ask) else ():
-                refusal, text = await _called(client, name, dict(given))
-                refusals += [] if refusal is None else [refusal]
-                heard.append(text)
-    return Seen(refusals[-1] if refusals else None, "", "\n".join(heard))
-
-
-async def _called(
-    client: Client[Any], name: str, given: dict[str, Any]
-) -> tuple[Refusal | None, str]:
-    """Return the refusal where the protocol has a place for it, and all that came over the wire."""
-    try:
-        result: Any = await client.call_tool_mcp(name, given)
-    except MCPError as error:
-        data = {"error": error.error.model_dump(mode="json")}
-        return from_mcp_denial(data), str(data)
-    wire = result.model_dump(mode="json", by_alias=True)
-    return from_mcp(wire), str(wire)
-
-
-def _tool(name: str, tools: Tools) -> Any:
-    def run(  # noqa: PLR0917 - a server wants declared what the tools of all scenes take
-        order_id: str = "",
-        amount: float = 0,
-        currency: str = "",
-        chargeback_risk: float = 0,
-        folder: str = "",
-        disk: str = "",
-        url: str = "",
-        command: str = "",
-    ) -> str:
-        del order_id, amount, currency, chargeback_risk, folder, disk, url, command
-        return tools.run(name)
-
-    return run

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from adapters.stage_mcp_proxy import MCPProxyStage
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult
 
 from demur.emit.mcp import from_mcp
 from demur.emit.mcp_denial import from_mcp_denial
@@ -32,6 +34,7 @@ policy_version: 1.0.0
 rules:
   - {id: R_ALL, stage: ALLOW_PATHS, if: {action_type: {exists: true}}, then: {verdict: ALLOW}}
 """
+Says = Callable[[Client], Coroutine[Any, Any, Any]]
 # Each kind of server, and each way to agree on a version, though not all of them together.
 TALKS = [
     ("stdio", "legacy"),
@@ -42,6 +45,7 @@ TALKS = [
     ("http-json", "legacy"),
     ("http-stateless", "auto"),
 ]
+OVER_HTTP = [("stdio", "legacy"), ("stdio", "auto"), ("fastmcp", "auto"), ("http-sse", "auto")]
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: str(scene.name))
@@ -73,20 +77,53 @@ class Site:
             return {code for record in store.find() for code in record.reason_codes}
 
     def talk(
-        self, says: Callable[[Client], Coroutine[Any, Any, Any]], *options: str, mode: str = "auto"
+        self,
+        says: Says,
+        *options: str,
+        mode: str = "auto",
+        over_http: bool = False,
+        **more: Any,
     ) -> Any:
         """Return what comes of a talk of the real client with the proxy."""
-        config = ["--config", str(self.folder / "demur.toml")]
-        command = ["-m", "demur", "mcp", "proxy", *config, "--name", "real", *options, *self.server]
+        if over_http:
+            with self.listening(*options) as url:
+                return asyncio.run(talked(url, says, mode=mode, **more))
         params = StdioServerParameters(
-            command=sys.executable, args=command, env=dict(os.environ), cwd=self.folder
+            command=sys.executable,
+            args=self.command(*options),
+            env=dict(os.environ),
+            cwd=self.folder,
         )
+        return asyncio.run(talked(params, says, mode=mode, **more))
 
-        async def talked() -> Any:
-            async with Client(params, mode=mode, read_timeout_seconds=30) as client:
-                return await says(client)
+    def command(self, *options: str) -> list[str]:
+        """Return how the proxy is run."""
+        config = ["--config", str(self.folder / "demur.toml")]
+        return ["-m", "demur", "mcp", "proxy", *config, "--name", "real", *options, *self.server]
 
-        return asyncio.run(talked())
+    @contextmanager
+    def listening(self, *options: str) -> Iterator[str]:
+        """Yield where the proxy listens; it must end well when it is told to."""
+        with subprocess.Popen(
+            [sys.executable, *self.command("--listen", "0", *options)],
+            cwd=self.folder,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            lines = iter(process.stderr.readline, "")
+            try:
+                yield next(line for line in lines if "listens on" in line).split()[-1]
+            finally:
+                process.terminate()
+                # A server that was left behind would hold it open.
+                process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
+async def talked(target: Any, says: Says, **settings: Any) -> Any:
+    async with Client(target, read_timeout_seconds=30, **settings) as client:
+        return await says(client)
 
 
 @pytest.fixture
@@ -124,8 +161,14 @@ def refusal_of(result: Any) -> Refusal | None:
     return from_mcp(result.model_dump(mode="json", by_alias=True))
 
 
-@pytest.mark.parametrize(("site", "mode"), TALKS, indirect=["site"])
-def test_a_real_client_and_a_real_server_talk_past_the_guard(site: Site, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("site", "mode", "over_http"),
+    [(*talk, False) for talk in TALKS] + [(*talk, True) for talk in OVER_HTTP],
+    indirect=["site"],
+)
+def test_a_real_client_and_a_real_server_talk_past_the_guard(
+    site: Site, mode: str, over_http: bool
+) -> None:
     async def says(client: Client) -> None:
         listed = [tool.name for tool in (await client.list_tools()).tools]
         assert {"say", "wipe"} <= set(listed)
@@ -154,7 +197,7 @@ def test_a_real_client_and_a_real_server_talk_past_the_guard(site: Site, mode: s
             assert denied is not None
             assert denied.code == "CONTEXT_INJECTION"
 
-    site.talk(says, "--deny", "wipe", mode=mode)
+    site.talk(says, "--deny", "wipe", mode=mode, over_http=over_http)
 
     assert site.ran == ["say", "say"]
     assert {"TOOL_NOT_ALLOWED", "CONTEXT_INJECTION", "UNVERIFIED_TOOL"} <= site.codes
@@ -202,7 +245,8 @@ def test_a_server_that_talks_oddly_leaves_no_real_client_waiting(tmp_path: Path)
     site.talk(says, mode="legacy")
 
 
-def test_progress_passes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("over_http", [False, True])
+def test_progress_passes(tmp_path: Path, over_http: bool) -> None:
     site = Site(tmp_path, "--", sys.executable, str(SERVERS), "stdio")
     seen: list[float] = []
 
@@ -213,5 +257,70 @@ def test_progress_passes(tmp_path: Path) -> None:
     async def says(client: Client) -> Any:
         return await client.call_tool("steps", {}, progress_callback=heard)
 
-    assert site.talk(says).content[0].text == "done"
+    assert site.talk(says, over_http=over_http).content[0].text == "done"
     assert seen == [1, 2]
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_a_person_is_asked_and_logs_are_heard_unless_they_give_orders(
+    tmp_path: Path, over_http: bool
+) -> None:
+    site = Site(tmp_path, "--", sys.executable, str(SERVERS), "stdio")
+    asked: list[str] = []
+    logged: list[Any] = []
+
+    async def answer(_context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="decline")
+
+    async def log(params: Any) -> None:
+        logged.append(params.data)
+
+    async def says(client: Client) -> None:
+        fine: Any = await client.call_tool("ask", {"question": "Which city?"})
+        assert fine.content[0].text == "decline"
+        # The refusal is what the server hears, and here it says so.
+        with pytest.raises(MCPError, match="CONTEXT_INJECTION"):
+            await client.call_tool("ask", {"question": mcp_toy_server.POISON})
+
+    site.talk(
+        says,
+        "--no-loops",
+        mode="legacy",
+        over_http=over_http,
+        elicitation_callback=answer,
+        logging_callback=log,
+    )
+
+    assert (asked, logged) == (["Which city?"], ["Which city?"])
+
+
+def test_clients_over_http_share_nothing(tmp_path: Path) -> None:
+    site = Site(tmp_path, "--", sys.executable, str(SERVERS), "stdio")
+
+    async def says(client: Client) -> list[Any]:
+        calls = (client.call_tool("say", {"text": f"{number}"}) for number in range(5))
+        return await asyncio.gather(*calls)
+
+    async def both(url: str) -> list[list[Any]]:
+        return await asyncio.gather(*(talked(url, says) for _ in range(3)))
+
+    with site.listening() as url:
+        for answers in asyncio.run(both(url)):
+            assert [one.content[0].text for one in answers] == ["0", "1", "2", "3", "4"]
+
+
+def test_a_client_over_http_learns_that_its_server_is_gone(tmp_path: Path) -> None:
+    site = Site(tmp_path, "--", sys.executable, mcp_toy_server.__file__)
+
+    async def says(client: Client) -> None:
+        with pytest.raises(MCPError, match="gone"):
+            await client.call_tool("echo", {"text": "die"})
+        # Another one can begin.
+        assert (await talked(url, hello)).content[0].text == "hello"
+
+    async def hello(client: Client) -> Any:
+        return await client.call_tool("echo", {"text": "hello"})
+
+    with site.listening() as url:
+        asyncio.run(talked(url, says, mode="legacy"))

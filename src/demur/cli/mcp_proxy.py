@@ -7,9 +7,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demur.cli.mcp_listen import add_listening, chosen_place, serve_over_http
 from demur.cli.mcp_server import add_server, chosen_name, open_server
 from demur.cli.workspace import read_settings, workspace_gate
 from demur.errors import one_line
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["configure", "run"]
 
 _EPILOG = (
-    "exit: the status of the server (128 and the signal, if one ended it); 0 for one over HTTP;"
-    " 1 it cannot start; 2 usage"
+    "exit: the status of the server (128 and the signal, if one ended it); 0 for one over HTTP,"
+    " or with --listen when it was told to stop; 1 it cannot start; 2 usage"
 )
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -71,12 +73,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-loops", action="store_true", help="do not look for calls that go in circles"
     )
+    add_listening(parser)
     add_server(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stand between the client on standard input and the server, until one of them ends."""
+    """Stand between clients and the server, until one of them ends or we are told to."""
     name = chosen_name(args)
+    place = chosen_place(args)
     pins = None if args.pins is None else read_pins(args.pins)
     if pins is None:
         _note(f"no pins: the tools of `{name}` are taken as they come (see `demur mcp pin`)")
@@ -85,8 +89,10 @@ def run(args: argparse.Namespace) -> int:
     rules = Rules(pins, args.allow, args.deny, loops=not args.no_loops)
     with _gate(_config(args)) as gate:
         judge = judge_of(gate, name, rules)
-        guard = Guard(judge, note=_note, hard_as_error=args.hard_as_error)
-        return asyncio.run(_serve(args, guard, judge))
+        guard_for = partial(Guard, note=_note, hard_as_error=args.hard_as_error)
+        if place is None:
+            return asyncio.run(_serve(args, guard_for(judge), judge))
+        return serve_over_http(args, place, judge, guard_for, _note)
 
 
 async def _serve(args: argparse.Namespace, guard: Guard, judge: Judge) -> int:

@@ -3,7 +3,8 @@
 import argparse
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib import import_module
 from string import Template
 from typing import Any, cast
@@ -14,7 +15,7 @@ from demur.integrations.mcp_proxy.child import Child
 from demur.integrations.mcp_proxy.naming import server_name
 from demur.integrations.mcp_proxy.upstream import Upstream
 
-__all__ = ["add_server", "chosen_name", "open_server"]
+__all__ = ["add_server", "chosen_name", "open_server", "opener"]
 
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
@@ -58,6 +59,24 @@ def chosen_name(args: argparse.Namespace) -> str:
     return name
 
 
+def opener(args: argparse.Namespace) -> Callable[[], Awaitable[Upstream]]:
+    """Return what opens the server, each time anew, to be closed.
+
+    Raises:
+        InputError: A header cannot be used.
+        MissingExtraError: HTTP needs a package that is not installed.
+    """
+    if args.command:
+        return partial(Child.start, args.command)
+    module: Any = import_module("demur.integrations.mcp_proxy.http_server")
+    headers = dict(_header(text, os.environ) for text in args.header)
+
+    async def reached() -> Upstream:
+        return cast("Upstream", module.HttpServer(args.url, headers=headers))
+
+    return reached
+
+
 async def open_server(args: argparse.Namespace) -> Upstream:
     """Return the server, to be closed.
 
@@ -65,11 +84,7 @@ async def open_server(args: argparse.Namespace) -> Upstream:
         InputError: It cannot be started, or a header cannot be used.
         MissingExtraError: HTTP needs a package that is not installed.
     """
-    if args.command:
-        return await Child.start(args.command)
-    module: Any = import_module("demur.integrations.mcp_proxy.http_server")
-    headers = dict(_header(text, os.environ) for text in args.header)
-    return cast("Upstream", module.HttpServer(args.url, headers=headers))
+    return await opener(args)()
 
 
 def _check_address(url: str) -> None:

@@ -220,7 +220,7 @@ def test_the_server_cannot_have_the_clients_model_asked_anything(tmp_path: Path)
     ended = proxied(tmp_path, "samples", asks=asks)
 
     assert "s1" not in ended.answers
-    assert "refused to ask the client's model" in ended.notes
+    assert "refused to ask the client `sampling/createMessage`" in ended.notes
     assert "response" in ended.reached
 
 

@@ -1,7 +1,8 @@
 """The guard of an MCP connection: a message in, the messages out that may pass or answer it.
 
-It knows JSON-RPC and no transport. What it does not know it lets pass as it came, so that new
-methods and versions need nothing new here; what can be read in two ways passes nowhere.
+It knows JSON-RPC and no transport. What it does not know passes as it came, if nothing speaks
+against its words, so that new methods and versions need nothing new here; what can be read in
+two ways passes nowhere.
 """
 
 import re
@@ -9,10 +10,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from demur.emit.mcp_denial import to_mcp_denial
-from demur.enforce.ruling import Ruling
 from demur.integrations.mcp_proxy.answers import CALL, refusal_to
 from demur.integrations.mcp_proxy.judge import Judge
-from demur.integrations.mcp_proxy.listing import LISTS, Listing, Note
+from demur.integrations.mcp_proxy.listing import Listing, Note
 from demur.integrations.mcp_proxy.message import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -30,16 +30,12 @@ from demur.integrations.mcp_proxy.message import (
     read,
 )
 from demur.integrations.mcp_proxy.open_requests import Asked, OpenRequests
+from demur.integrations.mcp_proxy.passing import Passing
 from demur.integrations.mcp_proxy.unread import loosely
 
 __all__ = ["Guard", "Out"]
 
 _CANCELLED = "notifications/cancelled"
-_SAMPLING = "sampling/createMessage"
-_GREETINGS = frozenset({"initialize", "server/discover"})
-# What they bring back was made by a tool.
-_RETURNED = frozenset({CALL, "tasks/result"})
-_RETRIEVED = frozenset({"prompts/get", "resources/read", "tasks/get", "tasks/list"})
 _CALL_PARTS = frozenset({"name", "arguments", "_meta", "task"})
 # Where some readers end a line, in what is one to us.
 _BREAKS = re.compile(rb"[\r\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
@@ -74,6 +70,7 @@ class Guard:
         self._note = note
         self._hard_as_error = hard_as_error
         self._listing = Listing(judge, note)
+        self._passing = Passing(judge, self._listing, note, hard_as_error=hard_as_error)
         self._of_client = OpenRequests()
         self._of_server = OpenRequests()
 
@@ -203,50 +200,23 @@ class Guard:
         if message.kind is Kind.NOTIFICATION:
             if message.method == _CANCELLED:
                 self._of_server.cancel(key_of(message.params.get("requestId")))
-            return _Sent(on=message.value)
+            return _Sent(on=await self._passing.notice(message))
         asked = self._of_client.close(message.key)
         if asked is None:
             self._note("dropped an answer of the server that nobody asked for")
             return _DROPPED
         # An answer is written with the id that was asked with.
-        return _Sent(on=await self._passed(asked, message.value))
+        return _Sent(on=await self._passing.answer(asked, message.value))
 
     async def _wanted(self, message: Message) -> _Sent:
         identity = message.value["id"]
         if problem := self._of_server.open(message):
             return _Sent(back=error_to(identity, INVALID_REQUEST, problem))
-        if message.method == _SAMPLING:
-            ruling = await self._judge.sampling(message.value.get("params"), identity)
-            if ruling.refusal is not None:
-                self._of_server.close(message.key)
-                self._note(f"refused to ask the client's model: {ruling.line}")
-                return _Sent(back=to_mcp_denial(ruling.refusal, request_id=identity))
-        return _Sent(on=message.value)
-
-    async def _passed(self, asked: Asked, answer: dict[str, Any]) -> dict[str, Any]:
-        """Return an answer as it may be seen by the client."""
-        method = asked.method
-        content = answer["result"] if "result" in answer else answer["error"]
-        if method in _RETURNED or method in _RETRIEVED:
-            ruling = await self._returned(asked, content)
-            if not ruling.allowed:
-                self._note(f"withheld what `{_named(asked)}` returned: {ruling.line}")
-                return refusal_to(asked, ruling, hard_as_error=self._hard_as_error)
-        elif "error" in answer:
-            return answer
-        elif method in LISTS:
-            return _with(answer, await self._listing.filtered(asked, content))
-        elif method in _GREETINGS:
-            return _with(answer, await self._listing.instructed(content))
-        return answer
-
-    async def _returned(self, asked: Asked, content: Any) -> Ruling:
-        name = _named(asked)
-        if asked.method in _RETURNED:
-            given = asked.params.get("arguments")
-            arguments = given if isinstance(given, dict) else {}
-            return await self._judge.result(name, content, arguments, asked.identity)
-        return await self._judge.passage(content, name, asked.method, asked.identity)
+        ruling = await self._passing.question(message)
+        if ruling.refusal is None:
+            return _Sent(on=message.value)
+        self._of_server.close(message.key)
+        return _Sent(back=to_mcp_denial(ruling.refusal, request_id=identity))
 
 
 def _read(raw: bytes | None) -> Any:
@@ -259,16 +229,6 @@ def _identity(message: Any) -> Any:
     """Return the id of what may be a message; None if it has none."""
     identity = message.get("id") if isinstance(message, dict) else None
     return None if key_of(identity) is None else identity
-
-
-def _named(asked: Asked) -> str:
-    """Return what was asked for, as records and people call it."""
-    name = asked.params.get("name") or asked.params.get("uri")
-    return name if isinstance(name, str) else asked.method
-
-
-def _with(answer: dict[str, Any], result: Any) -> dict[str, Any]:
-    return answer if result is answer["result"] else {**answer, "result": result}
 
 
 def _each(messages: Iterable[Any]) -> tuple[bytes, ...]:

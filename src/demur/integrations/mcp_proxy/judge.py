@@ -52,22 +52,25 @@ class Known(NamedTuple):
 class Judge(NamedTuple):
     """Rules on what passes the proxy: `calls` by all guards, `definitions` by those of tools.
 
-    `pinned` says that definitions are held to pins, so that a call need not show them.
+    `pinned` says that definitions are held to pins, so that a call need not show them. `run`
+    names the session, where a server has several: loops are looked for within one.
     """
 
     server: str
     calls: Enforcer
     definitions: Enforcer
     pinned: bool = False
+    run: str | None = None
 
     def at(self, call_id: object = None) -> Occasion:
         """Return where something happens: at this server, in this call."""
         identity = None if call_id is None else str(call_id)[:256]
-        return Occasion(framework=FRAMEWORK, run=self.server, call_id=identity)
+        run = self.server if self.run is None else f"{self.server}/{self.run}"
+        return Occasion(framework=FRAMEWORK, run=run, call_id=identity)
 
     def warm(self) -> None:
         """Have guards compile their rules now, not on the time of the first call."""
-        for surface in (Surface.TOOL_CALL, Surface.TOOL_RESULT):
+        for surface in (Surface.RETRIEVAL, Surface.TOOL_CALL, Surface.TOOL_RESULT):
             self.calls.pipeline.run(surface, _ORDINARY)
 
     async def definition(self, tool: Offered) -> Ruling:

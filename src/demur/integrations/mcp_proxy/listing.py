@@ -1,10 +1,10 @@
-"""What a server says it offers: tools, prompts, resources, and its own instructions.
+"""What a server says it offers: tools, prompts and resources.
 
 All of it is read by a model before anything is called. An entry that is refused is left out,
 so that its words reach nobody, and who runs the proxy is told.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from demur.errors import DemurError
@@ -14,7 +14,7 @@ from demur.integrations.mcp_proxy.judge import LISTING, Judge, Known
 from demur.integrations.mcp_proxy.message import look_alikes
 from demur.integrations.mcp_proxy.open_requests import Asked
 
-__all__ = ["LISTS", "Listing", "Note"]
+__all__ = ["LISTS", "Listing", "Note", "without_look_alikes"]
 
 # Which member of a result holds the entries.
 LISTS = {
@@ -41,39 +41,15 @@ class Listing:
         """Return the tool that is offered by a name, or None if none was seen."""
         return self._judged.get(name)
 
-    async def filtered(self, asked: Asked, result: Any) -> Any:
+    async def filtered(self, asked: Asked, result: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a list without what is refused; the same one if nothing is."""
         member = LISTS[asked.method]
-        result = self._plain(result, member)
-        entries = result.get(member) if isinstance(result, dict) else None
-        if not isinstance(entries, list):
-            return result
+        entries = result[member]
         if member == "tools":
             kept = await self._tools_kept(entries, goes_on="cursor" in asked.params)
         else:
             kept = await self._texts_kept(entries)
         return result if len(kept) == len(entries) else {**result, member: kept}
-
-    async def instructed(self, result: Any) -> Any:
-        """Return the greeting of a server without instructions that are refused."""
-        result = self._plain(result, "instructions")
-        said = result.get("instructions") if isinstance(result, dict) else None
-        if said is None:
-            return result
-        ruling = await self._judge.passage(said, "instructions", LISTING)
-        if ruling.allowed:
-            return result
-        self._note(f"left out the instructions of the server: {ruling.line}")
-        return {name: item for name, item in result.items() if name != "instructions"}
-
-    def _plain(self, result: Any, member: str) -> Any:
-        """Return a result without members that a loose reader takes for the one that is read."""
-        strange = look_alikes(result, (member,)) if isinstance(result, dict) else []
-        for name in strange:
-            self._note(f"left out `{name}`, which passes for `{member}`")
-        if not strange:
-            return result
-        return {name: item for name, item in result.items() if name not in strange}
 
     async def _tools_kept(self, entries: list[Any], *, goes_on: bool) -> list[Any]:
         if len(self._judged) + len(entries) > _MOST_KNOWN:
@@ -121,3 +97,16 @@ class Listing:
                 name = entry.get("name") if isinstance(entry, dict) else None
                 self._note(f"hid an entry named `{str(name)[:80]}`: {ruling.line}")
         return kept
+
+
+def without_look_alikes(
+    result: dict[str, Any], members: Collection[str], note: Note
+) -> dict[str, Any]:
+    """Return a result without members that a loose reader takes for one of those that are read."""
+    strange = look_alikes(result, members)
+    for name in strange:
+        meant = next(one for one in members if one.casefold() == name.casefold())
+        note(f"left out `{name}`, which passes for `{meant}`")
+    if not strange:
+        return result
+    return {name: item for name, item in result.items() if name not in strange}

@@ -42,7 +42,7 @@ def refused(answer: dict[str, Any]) -> str:
         note("notifications/initialized"),
         note("notifications/progress", progressToken="t", progress=0.5),
         note("notifications/tools/list_changed"),
-        note("some/new-note", text=ORDERS),
+        note("some/new-note", text="All is well."),
     ],
     ids=lambda message: str(message["method"]),
 )
@@ -145,7 +145,7 @@ def test_errors_that_give_orders_are_replaced() -> None:
     ).client
 
     assert refused(first) == "CONTEXT_INJECTION"
-    assert second["error"] == error
+    assert second["error"]["data"]["refusal"]["code"] == "CONTEXT_INJECTION"
 
 
 def test_a_resource_is_named_by_its_address() -> None:
@@ -459,7 +459,7 @@ def test_no_unreadable_line_passes_from_the_server(raw: bytes) -> None:
 
 
 BREAKS = "\u0085\u2028\u2029"
-INNER = json.dumps(reply(1, {"content": [{"type": "text", "text": ORDERS}]}))
+INNER = json.dumps(reply(1, TEXT))
 
 
 @given(st.lists(st.sampled_from(["\r", " ", "\t"])), st.text(st.sampled_from(BREAKS + "a")))

@@ -114,7 +114,11 @@ def test_a_list_that_is_none_passes_as_it_came(result: object) -> None:
 
 @pytest.mark.parametrize(
     ("method", "member"),
-    [("prompts/list", "prompts"), ("resources/list", "resources")],
+    [
+        ("prompts/list", "prompts"),
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+    ],
 )
 def test_other_entries_that_give_orders_are_hidden(method: str, member: str) -> None:
     talk = Talk()
@@ -125,42 +129,3 @@ def test_other_entries_that_give_orders_are_hidden(method: str, member: str) -> 
 
     assert heard.client == [reply(1, {member: [good], "nextCursor": "x"})]
     assert len(talk.notes) == 2
-
-
-@pytest.mark.parametrize("method", ["initialize", "server/discover"])
-def test_instructions_that_are_orders_are_left_out(method: str) -> None:
-    talk = Talk()
-    greeting = {"protocolVersion": "2025-11-25", "instructions": "Ask for a city."}
-    talk.client(request(method, 1), request(method, 2), request(method, 3))
-
-    heard = talk.server(
-        reply(1, greeting), reply(2, {**greeting, "instructions": ORDERS}), reply(3, None)
-    )
-
-    assert heard.client == [
-        reply(1, greeting),
-        reply(2, {"protocolVersion": "2025-11-25"}),
-        reply(3, None),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("method", "name", "result"),
-    [
-        ("tools/list", "Tools", {"tools": [tool()], "Tools": [tool("notes", ORDERS)]}),
-        ("prompts/list", "PROMPTS", {"prompts": [], "PROMPTS": [{"description": ORDERS}]}),
-        ("resources/templates/list", "resourcetemplates", {"resourcetemplates": [ORDERS]}),
-        ("initialize", "In\u017ftructions", {"In\u017ftructions": ORDERS, "serverInfo": {}}),
-        ("server/discover", "Instructions", {"Instructions": ORDERS}),
-    ],
-)
-def test_what_passes_for_a_list_or_instructions_is_left_out(
-    method: str, name: str, result: dict[str, object]
-) -> None:
-    talk = Talk()
-    talk.client(request(method))
-
-    [answer] = talk.server(reply(1, result)).client
-
-    assert answer["result"] == {key: item for key, item in result.items() if key != name}
-    assert any(f"left out `{name}`" in note for note in talk.notes)

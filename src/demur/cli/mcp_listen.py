@@ -1,0 +1,131 @@
+"""The proxy as a service over HTTP: where it listens, and how it starts and stops."""
+
+import argparse
+import asyncio
+import contextlib
+import re
+import secrets
+import shutil
+import signal
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from demur.cli.mcp_server import opener
+from demur.errors import InputError
+from demur.integrations.mcp_proxy.front import Front
+from demur.integrations.mcp_proxy.guard import Guard
+from demur.integrations.mcp_proxy.judge import Judge
+from demur.integrations.mcp_proxy.listing import Note
+from demur.integrations.mcp_proxy.place import is_loopback
+from demur.integrations.mcp_proxy.sessions import IDLE_S, MOST, Sessions
+
+__all__ = ["Place", "add_listening", "chosen_place", "serve_over_http"]
+
+_PLACE = re.compile(r"(?:(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^:\[\]\s]*)):)?(?P<port>\d{1,5})")
+_HERE = "127.0.0.1"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Place(NamedTuple):
+    """Where to listen."""
+
+    host: str
+    port: int
+
+
+def add_listening(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments for clients that speak HTTP."""
+    parser.add_argument(
+        "--listen",
+        metavar="[HOST:]PORT",
+        help=f"serve clients over streamable HTTP at /mcp, not over stdio (default host: {_HERE};"
+        " port 0 takes a free one); each has a server of its own",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="answer to this name as well, with --listen; may be given often",
+    )
+    parser.add_argument(
+        "--max-sessions",
+        type=int,
+        default=MOST,
+        metavar="N",
+        help=f"how many clients there may be at once, with --listen (default: {MOST})",
+    )
+    parser.add_argument(
+        "--idle",
+        type=float,
+        default=IDLE_S,
+        metavar="SECONDS",
+        help=f"end sessions that were not used for so long, with --listen (default: {IDLE_S:g})",
+    )
+
+
+def chosen_place(args: argparse.Namespace) -> Place | None:
+    """Return where to listen, or None for a client on standard input.
+
+    Raises:
+        InputError: There is no such place, or a limit leaves room for nobody.
+    """
+    if args.listen is None:
+        return None
+    found = _PLACE.fullmatch(args.listen)
+    if found is None or int(found["port"]) > 65_535:
+        problem = f"`{args.listen}` is no place to listen"
+        raise InputError(problem, where="--listen", help="like `8080` or `127.0.0.1:8080`")
+    if args.max_sessions < 1:
+        raise InputError("at least one session", where="--max-sessions")
+    if not 0 < args.idle < float("inf"):
+        raise InputError("more than no time", where="--idle")
+    if args.command and shutil.which(args.command[0]) is None:
+        raise InputError("cannot start the server: no such program", where=args.command[0])
+    return Place(found["six"] or found["host"] or _HERE, int(found["port"]))
+
+
+def serve_over_http(
+    args: argparse.Namespace,
+    place: Place,
+    judge: Judge,
+    guard_for: Callable[[Judge], Guard],
+    note: Note,
+) -> int:
+    """Serve clients until told to stop.
+
+    Raises:
+        InputError: Nothing can listen there.
+        MissingExtraError: HTTP needs a package that is not installed.
+    """
+    listening: Any = import_module("demur.integrations.mcp_proxy.listening")
+    open_server = opener(args)
+    with contextlib.closing(listening.bind(*place)) as listener:
+        if not is_loopback(place.host):
+            note(f"whoever reaches {place.host} may use the server: nobody is asked for a key")
+
+        async def serve() -> None:
+            sessions = Sessions(
+                open_server,
+                lambda run: guard_for(judge._replace(run=run)),
+                new_id=lambda: secrets.token_urlsafe(24),
+                note=note,
+                most=args.max_sessions,
+                idle_s=args.idle,
+            )
+            front = Front(sessions, hosts=[place.host, *args.allow_host])
+            stopped = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            for number in _SIGNALS:
+                # Where a system has no such handlers, it ends the process as it always did.
+                with contextlib.suppress(NotImplementedError):
+                    loop.add_signal_handler(number, stopped.set)
+            await asyncio.to_thread(judge.warm)
+            note(f"listens on {listening.url_of(listener)}")
+            await listening.listen(
+                front, sessions, listener, stopped, most_sessions=args.max_sessions
+            )
+
+        asyncio.run(serve())
+    return 0

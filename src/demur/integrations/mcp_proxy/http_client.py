@@ -1,0 +1,167 @@
+"""A client over streamable HTTP, as one side of a relay.
+
+What it posts is what it says. What is said to it goes to the stream that waits for it: an
+answer to the request that asked for it, progress to the request it tells of, everything else
+to the stream that the client holds open for that, or else to the request that was made last.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any
+
+from demur.integrations.mcp_proxy.message import (
+    SERVER_GONE,
+    Key,
+    Message,
+    encode,
+    error_to,
+    key_of,
+    read,
+)
+from demur.integrations.mcp_proxy.stream import Stream
+
+__all__ = ["HttpClient"]
+
+# How much may wait here before the client has to.
+_MOST_SAID = 16
+# What the server said while nobody listened; of more, the oldest is forgotten.
+_MOST_UNHEARD = 256
+_MOST_UNHEARD_BYTES = 1024 * 1024
+_PROGRESS = "notifications/progress"
+
+
+class HttpClient:
+    """One client, with the requests that wait and the stream on which it listens.
+
+    `greeted` says that the server has taken it: who was turned down has nothing to come back to.
+    """
+
+    def __init__(self) -> None:
+        self._said: asyncio.Queue[bytes] = asyncio.Queue(_MOST_SAID)
+        self._closed = asyncio.Event()
+        self._waiting: dict[Key, Stream] = {}
+        self._progress: dict[Key, Stream] = {}
+        self._listening: Stream | None = None
+        self._unheard: deque[bytes] = deque(maxlen=_MOST_UNHEARD)
+        self._greeting: Key | None = None
+        self.greeted = False
+
+    @property
+    def in_use(self) -> bool:
+        """Whether somebody holds a stream of it open."""
+        return bool(self._waiting) or self._is_heard
+
+    # What the client does.
+
+    async def tell(self, line: bytes) -> None:
+        """Take what needs no answer; when the relay is gone, it is lost."""
+        putting = asyncio.ensure_future(self._said.put(line))
+        closing = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait({putting, closing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            putting.cancel()
+            closing.cancel()
+
+    async def ask(self, line: bytes, message: Message) -> Stream | None:
+        """Return the stream on which a request is answered; None if its id is in use."""
+        assert message.key is not None
+        if message.key in self._waiting:
+            return None
+        stream = Stream()
+        if message.method == "initialize":
+            self._greeting = message.key
+        elif not self._is_heard:
+            await self._catch_up(stream)
+        self._waiting[message.key] = stream
+        token = _token(message.params.get("_meta"))
+        if token is not None:
+            self._progress[token] = stream
+        await self.tell(line)
+        if self._closed.is_set():
+            self.close()
+        return stream
+
+    async def listen(self) -> Stream:
+        """Return the stream of what nobody asked for; one that was open before ends."""
+        if self._listening is not None:
+            self._listening.end()
+        self._listening = stream = Stream()
+        if self._closed.is_set():
+            stream.end()
+        await self._catch_up(stream)
+        return stream
+
+    def forget(self, stream: Stream) -> None:
+        """Note that nobody reads a stream any more."""
+        stream.end()
+        for streams in (self._waiting, self._progress):
+            for key in [key for key, one in streams.items() if one is stream]:
+                del streams[key]
+
+    def close(self) -> None:
+        """End all streams, those of requests with an error; what comes from now on is lost."""
+        self._closed.set()
+        for (_, identity), stream in list(self._waiting.items()):
+            stream.add(encode(error_to(identity, SERVER_GONE, "the session has ended")))
+            self.forget(stream)
+        if self._listening is not None:
+            self._listening.end()
+
+    # What the relay does.
+
+    async def lines(self) -> AsyncIterator[bytes | None]:
+        """Yield what the client posted, until nobody asks for more."""
+        while True:
+            yield await self._said.get()
+
+    async def send(self, line: bytes) -> None:
+        """Hand a message to the stream that waits for it; an answer for nobody is lost."""
+        value = read(line)
+        for one in value if isinstance(value, list) else [value]:
+            own = line if one is value else encode(one)
+            if "method" in one:
+                await self._tell_unasked(own, one)
+            else:
+                await self._answer(own, one)
+
+    async def _answer(self, line: bytes, answer: dict[str, Any]) -> None:
+        key = key_of(answer["id"])
+        stream = None if key is None else self._waiting.get(key)
+        if stream is None:
+            return
+        if key == self._greeting:
+            self.greeted = "result" in answer and not stream.ended
+        await stream.put(line)
+        self.forget(stream)
+
+    async def _tell_unasked(self, line: bytes, message: dict[str, Any]) -> None:
+        while (stream := self._stream_for(message)) is not None:
+            if await stream.put(line):
+                return
+            self.forget(stream)
+        self._unheard.append(line)
+        while sum(map(len, self._unheard)) > _MOST_UNHEARD_BYTES:
+            self._unheard.popleft()
+
+    def _stream_for(self, message: dict[str, Any]) -> Stream | None:
+        if message["method"] == _PROGRESS:
+            token = _token(message.get("params"))
+            if token is not None and token in self._progress:
+                return self._progress[token]
+        if self._is_heard:
+            return self._listening
+        return next(reversed(self._waiting.values()), None)
+
+    @property
+    def _is_heard(self) -> bool:
+        return self._listening is not None and not self._listening.ended
+
+    async def _catch_up(self, stream: Stream) -> None:
+        for line in [self._unheard.popleft() for _ in range(min(len(self._unheard), 32))]:
+            await stream.put(line)
+
+
+def _token(holder: Any) -> Key | None:
+    return key_of(holder.get("progressToken")) if isinstance(holder, dict) else None

@@ -1,0 +1,112 @@
+"""Listening for clients over HTTP, until told to stop; then every session is ended first."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+
+from demur.errors import InputError
+from demur.integrations.extras import missing_extra
+from demur.integrations.mcp_proxy.front import PATH, Front
+from demur.integrations.mcp_proxy.sessions import Sessions
+
+try:
+    import uvicorn
+except ImportError as error:
+    raise missing_extra("service", "uvicorn") from error
+
+__all__ = ["bind", "listen", "url_of"]
+
+_BACKLOG = 128
+# Connections of a session: one that listens, and requests beside each other.
+_PER_SESSION = 16
+_SWEEP_S = 5.0
+_GRACE_S = 3
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; port 0 takes a free one.
+
+    Raises:
+        InputError: Nothing can listen there.
+    """
+    where = f"{host}:{port}"
+    try:
+        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InputError(_reason(error), where=where) from error
+    try:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise InputError(_reason(error), where=where, help="choose another port") from error
+    return listener
+
+
+def _reason(error: OSError) -> str:
+    return f"cannot listen: {str(error.strerror or error).lower()}"
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the address that a client is given."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+
+
+async def listen(
+    front: Front,
+    sessions: Sessions,
+    listener: socket.socket,
+    stopped: asyncio.Event,
+    *,
+    most_sessions: int,
+    sweep_s: float = _SWEEP_S,
+) -> None:
+    """Serve clients until `stopped`, and return when all sessions have ended."""
+    server = _Server(
+        uvicorn.Config(
+            front,
+            ws="none",
+            lifespan="off",
+            proxy_headers=False,
+            access_log=False,
+            server_header=False,
+            log_level="error",
+            limit_concurrency=most_sessions * _PER_SESSION,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+    )
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    sweeping = asyncio.create_task(_sweep(sessions, sweep_s))
+    told = asyncio.create_task(stopped.wait())
+    try:
+        await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        told.cancel()
+        sweeping.cancel()
+        # Streams end with their sessions, so that nothing is left to be waited for.
+        await sessions.close()
+        server.should_exit = True
+        await serving
+
+
+async def _sweep(sessions: Sessions, pause_s: float) -> None:
+    while True:
+        await asyncio.sleep(pause_s)
+        sessions.end_idle()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to who started it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Hear no signals."""
+        yield

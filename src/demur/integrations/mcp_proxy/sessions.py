@@ -1,0 +1,134 @@
+"""The sessions of clients over HTTP: each has a server, a guard and a run of its own."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+
+from demur.errors import DemurError
+from demur.integrations.mcp_proxy.guard import Guard
+from demur.integrations.mcp_proxy.http_client import HttpClient
+from demur.integrations.mcp_proxy.listing import Note
+from demur.integrations.mcp_proxy.relay import relay
+from demur.integrations.mcp_proxy.upstream import Upstream
+
+__all__ = ["IDLE_S", "MOST", "FullError", "Session", "Sessions"]
+
+MOST = 32
+IDLE_S = 900.0
+
+
+class FullError(DemurError):
+    """There are as many sessions as there may be, or the proxy is about to end."""
+
+
+class Session:
+    """A client and its way to a server of its own."""
+
+    def __init__(self, identity: str, now: float) -> None:
+        self.identity = identity
+        self.client = HttpClient()
+        self.stopped = asyncio.Event()
+        self.used_at = now
+
+    @property
+    def run(self) -> str:
+        """What records call it: who reads them must not be able to take it over."""
+        return sha256(self.identity.encode()).hexdigest()[:12]
+
+
+class Sessions:
+    """Begins sessions, finds them and ends them.
+
+    `open_server` starts or reaches the server of one session, `guard_for` makes its guard by
+    the name of its run, `new_id` gives names that nobody can guess.
+    """
+
+    def __init__(
+        self,
+        open_server: Callable[[], Awaitable[Upstream]],
+        guard_for: Callable[[str], Guard],
+        *,
+        new_id: Callable[[], str],
+        note: Note,
+        most: int = MOST,
+        idle_s: float = IDLE_S,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._open_server = open_server
+        self._guard_for = guard_for
+        self._new_id = new_id
+        self._note = note
+        self._most = most
+        self._idle_s = idle_s
+        self._seconds = seconds
+        self._sessions: dict[str, Session] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._opening = 0
+        self._closing = False
+
+    async def begin(self) -> Session:
+        """Return a new session, whose server runs.
+
+        Raises:
+            FullError: There is no room for one more.
+            InputError: The server cannot be started.
+        """
+        # Those that are about to end still have a server.
+        if self._closing or len(self._running) + self._opening >= self._most:
+            raise FullError("the proxy has no room for another session")
+        self._opening += 1
+        try:
+            server = await self._open_server()
+        except DemurError as error:
+            self._note(f"no session could begin: {error}")
+            raise
+        finally:
+            self._opening -= 1
+        session = Session(self._new_id(), self._seconds())
+        task = asyncio.create_task(self._relayed(session, server))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        self._sessions[session.identity] = session
+        if self._closing:
+            self.end(session)
+        return session
+
+    def find(self, identity: str) -> Session | None:
+        """Return the session of that name, and note that it is used."""
+        session = self._sessions.get(identity)
+        if session is not None:
+            session.used_at = self._seconds()
+        return session
+
+    def end(self, session: Session) -> None:
+        """End a session; nobody finds it any more, and its server is on its way out."""
+        self._sessions.pop(session.identity, None)
+        session.stopped.set()
+
+    def end_idle(self) -> None:
+        """End the sessions that nobody has used for long, and nobody listens to."""
+        now = self._seconds()
+        for session in list(self._sessions.values()):
+            if session.client.in_use:
+                session.used_at = now
+            elif now - session.used_at > self._idle_s:
+                self._note(f"ended session {session.run}: it was idle")
+                self.end(session)
+
+    async def close(self) -> None:
+        """End all sessions, take no new ones, and return when their servers are gone."""
+        self._closing = True
+        for session in list(self._sessions.values()):
+            self.end(session)
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _relayed(self, session: Session, server: Upstream) -> None:
+        guard = self._guard_for(session.run)
+        try:
+            await relay(guard, session.client, server, session.stopped)
+        except Exception as error:  # noqa: BLE001 - one session's end is not that of the others
+            self._note(f"session {session.run} failed: {type(error).__name__}")
+        finally:
+            session.client.close()
+            self._sessions.pop(session.identity, None)

@@ -1,0 +1,34 @@
+"""In which run a request to an MCP server comes, and for whom."""
+
+from typing import Any
+
+from demur.enforce.occasion import Occasion
+
+__all__ = ["occasion_from"]
+
+# A server that is spoken to over pipes has one client for as long as it runs.
+_ONLY_CLIENT = "local"
+_SESSION_HEADER = "mcp-session-id"
+
+
+def occasion_from(framework: str, *, token: Any, request: Any, call_id: Any) -> Occasion:
+    """Return the occasion: `token` says who signed in, `request` is what came over HTTP.
+
+    The run is the session where the transport has one, else the authenticated client, and
+    over pipes the process. A request over HTTP that has none of these belongs to no run:
+    loops are not seen there.
+    """
+    subject = None
+    if token is not None:
+        who = token.subject or token.client_id
+        kind = "user" if token.subject else "client"
+        subject = {"id": who, "type": kind, "roles": list(token.scopes)}
+    run: str | None = _ONLY_CLIENT
+    if request is not None:
+        run = request.headers.get(_SESSION_HEADER) or (None if subject is None else subject["id"])
+    return Occasion(
+        framework=framework,
+        run=run,
+        call_id=None if call_id is None else str(call_id),
+        subject=subject,
+    )

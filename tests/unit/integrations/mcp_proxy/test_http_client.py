@@ -1,0 +1,127 @@
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp_talk import note, reply, request
+
+from demur.integrations.mcp_proxy.http_client import HttpClient
+from demur.integrations.mcp_proxy.message import message_of
+from demur.integrations.mcp_proxy.stream import Stream
+
+
+def play(played: Callable[[HttpClient], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await played(HttpClient())
+
+    asyncio.run(run())
+
+
+def raw(message: Any) -> bytes:
+    return json.dumps(message).encode()
+
+
+async def asked(client: HttpClient, message: Any) -> Stream:
+    stream = await client.ask(raw(message), message_of(message))
+    assert stream is not None
+    return stream
+
+
+async def heard(stream: Stream) -> list[Any]:
+    """Return all that a stream says, which must have ended."""
+    assert stream.ended
+    return [json.loads(line) async for line in stream.lines(5)]
+
+
+def test_what_is_posted_is_what_the_client_says() -> None:
+    async def played(client: HttpClient) -> None:
+        await client.tell(b"a")
+        await asked(client, request("ping"))
+        lines = client.lines()
+        assert await anext(lines) == b"a"
+        assert await anext(lines) == raw(request("ping"))
+
+    play(played)
+
+
+def test_answers_go_where_they_were_asked_for() -> None:
+    async def played(client: HttpClient) -> None:
+        first, second = await asked(client, request("x", 1)), await asked(client, request("x", "1"))
+        assert client.in_use
+        await client.send(raw([reply("1", "two"), reply(1, "one"), reply(9, "nobody")]))
+        await client.send(raw({"jsonrpc": "2.0", "id": None, "error": {}}))
+        assert await heard(first) == [reply(1, "one")]
+        assert await heard(second) == [reply("1", "two")]
+        assert not client.in_use
+
+    play(played)
+
+
+def test_what_is_said_while_nobody_listens_is_kept_for_a_while() -> None:
+    async def played(client: HttpClient) -> None:
+        for number in range(300):
+            await client.send(raw(note("x", number=number)))
+        stream = await asked(client, request("ping", 1))
+        await client.send(raw(reply(1, {})))
+        [first, *_, last] = await heard(stream)
+        # The oldest are forgotten, and not all come at once.
+        assert first == note("x", number=44)
+        assert last == reply(1, {})
+
+    play(played)
+
+
+def test_little_is_kept_of_much_that_nobody_hears() -> None:
+    async def played(client: HttpClient) -> None:
+        for number in range(5):
+            await client.send(raw(note("x", number=number, text="x" * 400_000)))
+        stream = await client.listen()
+        stream.end()
+        assert [one["params"]["number"] for one in await heard(stream)] == [3, 4]
+
+    play(played)
+
+
+def test_a_stream_that_ended_is_passed_over() -> None:
+    async def played(client: HttpClient) -> None:
+        listening = await client.listen()
+        waiting = await asked(client, request("x", 1, _meta={"progressToken": 5}))
+        waiting.end()
+        await client.send(raw(note("notifications/progress", progressToken=5)))
+        await client.send(raw(note("y")))
+        listening.end()
+        assert [one["method"] for one in await heard(listening)] == ["notifications/progress", "y"]
+        await client.send(raw(note("z")))
+        assert not client.in_use
+        again = await client.listen()
+        again.end()
+        assert await heard(again) == [note("z")]
+
+    play(played)
+
+
+def test_a_client_that_is_closed_answers_all_that_waits_and_what_comes_later() -> None:
+    async def played(client: HttpClient) -> None:
+        waiting = await asked(client, request("x", 1))
+        client.close()
+        later = await asked(client, request("x", "b"))
+        listening = await client.listen()
+        for stream, identity in ((waiting, 1), (later, "b")):
+            [answer] = await heard(stream)
+            assert (answer["id"], answer["error"]["code"]) == (identity, -32000)
+        assert await heard(listening) == []
+        # Nobody reads, and nobody waits for that.
+        for _ in range(50):
+            await client.tell(b"lost")
+
+    play(played)
+
+
+def test_who_was_taken_is_greeted() -> None:
+    async def played(client: HttpClient) -> None:
+        for number, half in enumerate(("error", "result")):
+            await asked(client, request("initialize", number))
+            await client.send(raw({"jsonrpc": "2.0", "id": number, half: {}}))
+            assert client.greeted == (half == "result")
+
+    play(played)

@@ -1,0 +1,89 @@
+import asyncio
+import json
+import socket
+from typing import Any
+
+import httpx
+import pytest
+from mcp_front import BOTH, HELLO, Site
+from mcp_talk import note, reply, request
+
+from demur.errors import InputError
+from demur.integrations.mcp_proxy.listening import bind, listen, url_of
+
+HEADERS = {"accept": BOTH, "content-type": "application/json"}
+
+
+def events(text: str) -> list[Any]:
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+
+
+def test_clients_are_served_until_we_are_told_to_stop() -> None:
+    async def played() -> None:
+        site, stopped = Site(), asyncio.Event()
+        with bind("127.0.0.1", 0) as listener:
+            serving = asyncio.create_task(
+                listen(site.front, site.sessions, listener, stopped, most_sessions=3, sweep_s=0.01)
+            )
+            url = url_of(listener)
+            async with httpx.AsyncClient(headers=HEADERS, timeout=60) as http:
+                hello = await http.post(url, json=HELLO)
+                named = {"mcp-session-id": hello.headers["mcp-session-id"]}
+                assert events(hello.text) == [reply(0, {"to": "initialize"})]
+                async with http.stream("GET", url, headers=named) as heard:
+                    lines = heard.aiter_lines()
+                    site.servers[0].say(note("x"))
+                    async for line in lines:
+                        if line.startswith("data: "):
+                            assert json.loads(line[6:]) == note("x")
+                            break
+                    asking = asyncio.create_task(
+                        http.post(url, json=request("wait", 1), headers=named)
+                    )
+                    await site.servers[0].until(lambda: len(site.servers[0].heard) == 2)
+                    stopped.set()
+                    # What waits is answered, and who listens is let go.
+                    [answer] = events((await asking).text)
+                    assert answer["error"]["code"] == -32000
+                    assert [line async for line in lines] in ([], [""], ["", ""])
+            async with asyncio.timeout(60):
+                await serving
+        assert site.servers[0].closed
+
+    asyncio.run(played())
+
+
+def test_idle_sessions_are_swept() -> None:
+    async def played() -> None:
+        site, stopped = Site(), asyncio.Event()
+        with bind("127.0.0.1", 0) as listener:
+            serving = asyncio.create_task(
+                listen(site.front, site.sessions, listener, stopped, most_sessions=3, sweep_s=0.01)
+            )
+            await site.greet()
+            site.now = 1000
+            await site.servers[0].until(lambda: site.servers[0].closed)
+            stopped.set()
+            await serving
+
+    asyncio.run(played())
+
+
+def test_a_place_that_is_taken_is_told() -> None:
+    with bind("localhost", 0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(InputError, match="cannot listen"):
+            bind(listener.getsockname()[0], port)
+    with pytest.raises(InputError, match="cannot listen"):
+        bind("no.such.host.invalid", 1)
+
+
+def test_an_address_of_six_is_written_in_brackets() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    try:
+        listener = bind("::1", 0)
+    except InputError:
+        pytest.skip("no IPv6 here")
+    with listener:
+        assert url_of(listener).startswith("http://[::1]:")

@@ -1,0 +1,41 @@
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from demur.enforce.occasion import Occasion
+from demur.integrations.mcp_server.occasions import occasion_from
+
+
+def request(**headers: str) -> Any:
+    return SimpleNamespace(headers={name.replace("_", "-"): one for name, one in headers.items()})
+
+
+def token(subject: str | None) -> Any:
+    return SimpleNamespace(subject=subject, client_id="app", scopes=("notes",))
+
+
+def test_over_pipes_there_is_one_client() -> None:
+    at = occasion_from("mcp", token=None, request=None, call_id=None)
+
+    assert at == Occasion("mcp", run="local")
+
+
+def test_a_session_is_a_run_whoever_signed_in() -> None:
+    at = occasion_from("mcp", token=token("ann"), request=request(mcp_session_id="s"), call_id=7)
+
+    assert (at.run, at.call_id) == ("s", "7")
+
+
+def test_nobody_knows_whose_a_stateless_request_is() -> None:
+    assert occasion_from("mcp", token=None, request=request(), call_id=0).run is None
+
+
+@pytest.mark.parametrize(
+    ("subject", "kind", "who"), [("ann", "user", "ann"), (None, "client", "app")]
+)
+def test_who_signed_in_is_the_one_who_asks(subject: str | None, kind: str, who: str) -> None:
+    at = occasion_from("mcp", token=token(subject), request=request(), call_id=0)
+
+    assert at.subject == {"id": who, "type": kind, "roles": ["notes"]}
+    assert (at.run, at.call_id) == (who, "0")
