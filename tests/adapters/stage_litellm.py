@@ -4,70 +4,29 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 # Or else it asks the network for prices when it is imported.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
+from adapters.litellm_client_stages import CLIENT_STAGES
+from adapters.litellm_fake import MODEL, ScriptedModel, asked_of
 from litellm.llms.custom_llm import CustomLLM
-from litellm.types.utils import ModelResponse
 
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.litellm import GuardrailRefused, RefusalGuardrail
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Tools, Turn
+from demur.testing.conformance.scene import Point, Scene, Seen, Tools
 
 __all__ = ["MODEL", "STAGES", "LiteLLMStage", "ScriptedModel", "guarded_by", "logged", "orphans"]
-
-MODEL = "scripted/any"
-
-
-class ScriptedModel(CustomLLM):
-    """A provider that says what it was told to; `heard` keeps what it was sent, call by call."""
-
-    def __init__(self, turns: Sequence[Turn | ModelResponse]) -> None:
-        super().__init__()
-        self.turns = turns
-        self.heard: list[list[dict[str, Any]]] = []
-
-    def _next(self, messages: list[dict[str, Any]]) -> Turn | ModelResponse:
-        turn = self.turns[len(self.heard)]
-        self.heard.append(list(messages))
-        return turn
-
-    async def acompletion(self, *_args: Any, **given: Any) -> ModelResponse:
-        """Return the next answer."""
-        turn = self._next(given["messages"])
-        return turn if isinstance(turn, ModelResponse) else _response(turn, len(self.heard))
-
-
-def _response(turn: Turn, number: int) -> ModelResponse:
-    message: dict[str, Any] = {"role": "assistant", "content": None}
-    reason = "stop"
-    if isinstance(turn, Say):
-        message["content"] = turn.text
-    elif isinstance(turn, Ask):
-        reason = "tool_calls"
-        message["tool_calls"] = [
-            {
-                "id": f"call-{number}-{place}",
-                "type": "function",
-                "function": {"name": name, "arguments": json.dumps(dict(given))},
-            }
-            for place, (name, given) in enumerate(turn.calls)
-        ]
-    else:
-        reason = "content_filter"
-    return ModelResponse(choices=[{"index": 0, "finish_reason": reason, "message": message}])
 
 
 def guarded_by(guardrail: RefusalGuardrail, model: CustomLLM) -> None:
     """Let LiteLLM ask this model, past this guardrail."""
     litellm.callbacks = [guardrail]
-    litellm.custom_provider_map = [{"provider": "scripted", "custom_handler": model}]
-    cast("Any", litellm.utils).custom_llm_setup()
+    asked_of(model)
 
 
 def logged(data: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -86,7 +45,7 @@ class LiteLLMStage:
     """Plays scenes as a program does that runs the tools itself, and asks again."""
 
     name = "litellm"
-    # The SDK has no hook for what it streams; only the proxy asks a guardrail there.
+    # The SDK shows a guardrail nothing of what it streams; the proxy does, and a guarded client.
     points = frozenset(set(Point) - {Point.STREAM})
     ends_runs = False
 
@@ -95,7 +54,7 @@ class LiteLLMStage:
         return asyncio.run(_Run(scene, enforcer, tools).seen())
 
 
-STAGES = (LiteLLMStage(),)
+STAGES = (LiteLLMStage(), *CLIENT_STAGES)
 
 
 class _Run:

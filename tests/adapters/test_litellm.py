@@ -47,7 +47,7 @@ from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
 from demur.testing.conformance.play import play
-from demur.testing.conformance.scene import Say, Scene
+from demur.testing.conformance.scene import Say, Scene, Stage
 from demur.testing.conformance.scene_gate import POLICY
 from demur.testing.conformance.scenes import SCENES
 
@@ -68,9 +68,10 @@ RISKY = {"order_id": "A-1", "amount": 20, "chargeback_risk": 0.95}
 LARGE = {"order_id": "A-1", "amount": 900, "currency": "USD"}
 
 
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scene) -> None:
-    assert play(STAGES[0], scene).problems == ()
+def test_every_scene_holds(scene: Scene, stage: Stage) -> None:
+    assert play(stage, scene).problems == ()
 
 
 @pytest.fixture
@@ -228,6 +229,44 @@ def test_a_program_need_not_name_the_guardrail_in_every_request(
     litellm.callbacks = [RefusalGuardrail(Enforcer(gate))]
     assert asyncio.run(ask(proxy_server_request={})).choices[0].message.content == said
     assert len(rows(gate)) == asked
+
+
+@pytest.mark.parametrize("text", [ORDERS, "Hello"])
+def test_requests_whose_arguments_have_no_names_are_judged(gate: Gate, text: str) -> None:
+    messages = [{"role": "user", "content": text}]
+    calls = [
+        lambda: litellm.acompletion("gpt-4o-mini", messages, mock_response="Hi."),
+        lambda: litellm.acompletion(model="gpt-4o-mini", messages=messages, mock_response="Hi."),
+        lambda: litellm.aresponses(text, "gpt-4o-mini", mock_response="Hi."),
+        lambda: litellm.aresponses(input=text, model="gpt-4o-mini", mock_response="Hi."),
+    ]
+
+    async def refused(call: Any) -> bool:
+        try:
+            await call()
+        except GuardrailRefused as error:
+            return error.code == "CONTEXT_INJECTION"
+        return False
+
+    litellm.callbacks = [RefusalGuardrail(gate)]
+    assert [asyncio.run(refused(call)) for call in calls] == [text == ORDERS] * 4
+    assert len(rows(gate)) == 4
+    litellm.callbacks = [RefusalGuardrail(gate, default_on=False)]
+    assert [asyncio.run(refused(call)) for call in calls] == [False] * 4
+    assert len(rows(gate)) == 4
+
+
+def test_a_result_in_a_request_without_names_is_refused_since_it_cannot_be_replaced(
+    gate: Gate,
+) -> None:
+    litellm.callbacks = [RefusalGuardrail(gate)]
+    messages = returning(INJECTED)["messages"]
+
+    async def ask() -> None:
+        await litellm.acompletion("gpt-4o-mini", messages, mock_response="Hi.")
+
+    with pytest.raises(GuardrailRefused, match="CONTEXT_INJECTION"):
+        asyncio.run(ask())
 
 
 def test_the_sdk_with_a_mocked_response_is_guarded(guardrail: RefusalGuardrail) -> None:
@@ -774,6 +813,15 @@ def test_a_proxy_does_not_start_without_its_guardrail(
 def test_an_enforcer_is_asked_for_by_type() -> None:
     with pytest.raises(InputTypeError):
         RefusalGuardrail(cast("Any", object()))
+
+
+def test_a_gate_is_enforced_as_it_is(gate: Gate) -> None:
+    guardrail = RefusalGuardrail(gate)
+
+    assert guardrail.enforcer.gate is gate
+    assert guardrail.default_on
+    with pytest.raises(GuardrailRefused):
+        before(guardrail, asking(ORDERS))
 
 
 def test_without_a_mode_it_guards_requests_and_responses_and_no_logs(

@@ -83,6 +83,14 @@ def test_a_refused_input_is_never_sent(given: Any, enforcer: Enforcer) -> None:
     assert answer.output_text == ""
 
 
+def test_items_beside_an_input_do_not_hide_it(enforcer: Enforcer) -> None:
+    beside = {"items": [{"role": "user", "content": "Hi"}]}
+    with pytest.raises(Refused, match="CONTEXT_INJECTION"):
+        guarded(FakeOpenAI().client(), enforcer).responses.create(
+            model="m1", input=ORDERS, extra_body=beside
+        )
+
+
 def test_what_a_stored_prompt_is_filled_with_is_judged(enforcer: Enforcer) -> None:
     variables = {"city": "Paris", "note": {"type": "input_text", "text": ORDERS}}
     with pytest.raises(Refused, match="CONTEXT_INJECTION"):

@@ -27,7 +27,10 @@ WITH_FRAMEWORKS = {
     "openai_client.py": "record: OUTPUT_FORBIDDEN",
     "pydantic_ai_agent.py": "waits: REFUND_OVER_ESCALATION_LIMIT",
 }
-WITH_LITELLM = {"litellm_guardrail.py": "cut off: OUTPUT_FORBIDDEN"}
+WITH_LITELLM = {
+    "litellm_client.py": "cut off: OUTPUT_FORBIDDEN",
+    "litellm_guardrail.py": "cut off: OUTPUT_FORBIDDEN",
+}
 
 
 def test_no_example_is_left_out() -> None:

@@ -11,12 +11,14 @@ from demur.enforce.answer_stream import AnswerStream
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Ruling
 from demur.errors import DemurError, InputTypeError
+from demur.gate.gate import Gate
 from demur.guards.tool_call.manifest import ToolDefinition
 from demur.integrations.litellm.events import assembled
 from demur.integrations.litellm.reading import (
     Called,
     Question,
     Returned,
+    as_json,
     called_in,
     occasion,
     older_calls_in,
@@ -40,6 +42,10 @@ __all__ = ["RefusalGuardrail"]
 _PROVIDER = "demur"
 _NOBODY = Occasion()
 _USUAL = (GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call)
+_CHATS = (CallTypes.completion, CallTypes.acompletion)
+# What LiteLLM's own class does not look at in a program, though it calls the hook.
+_ASKING = (*_CHATS, CallTypes.aresponses, CallTypes.atext_completion, CallTypes.anthropic_messages)
+_LOGGED = "litellm_logging_obj"
 # Not `during_mcp_call`: the tool would run while it is still being judged.
 _HOOKS = (*_USUAL, GuardrailEventHooks.during_call, GuardrailEventHooks.pre_mcp_call)
 
@@ -47,10 +53,10 @@ _HOOKS = (*_USUAL, GuardrailEventHooks.during_call, GuardrailEventHooks.pre_mcp_
 class RefusalGuardrail(CustomGuardrail):
     """Guards requests and responses, streamed ones too.
 
-    In a program, hand over an `enforcer`; `occasion` says there who asks, by the request, and
-    what it leaves open is filled in. The proxy knows only its YAML: there, `demur_config`
-    names the settings file; without one it is what `DEMUR_CONFIG` names, or `demur.toml` in
-    the working directory.
+    In a program, hand over an `enforcer` or a gate; `occasion` says there who asks, by the
+    request, and what it leaves open is filled in. The proxy knows only its YAML: there,
+    `demur_config` names the settings file; without one it is what `DEMUR_CONFIG` names, or
+    `demur.toml` in the working directory.
     """
 
     # Its own hooks see whole responses: one that a provider filtered has no text to look at.
@@ -59,7 +65,7 @@ class RefusalGuardrail(CustomGuardrail):
 
     def __init__(
         self,
-        enforcer: Enforcer | None = None,
+        enforcer: Enforcer | Gate | None = None,
         *,
         occasion: Callable[[Mapping[str, Any]], Occasion] | None = None,
         demur_config: str | None = None,
@@ -67,12 +73,11 @@ class RefusalGuardrail(CustomGuardrail):
         event_hook: Any = None,
         **settings: Any,
     ) -> None:
-        if enforcer is not None and not isinstance(enforcer, Enforcer):
-            raise InputTypeError.expected("enforcer", "an `Enforcer`", enforcer)
+        given = None if enforcer is None else Enforcer.of(enforcer)
         if occasion is not None and not callable(occasion):
             raise InputTypeError.expected("occasion", "a function of the request", occasion)
         self._asked = occasion
-        if enforcer is not None:
+        if given is not None:
             # Who makes one in a program wants its requests guarded; a proxy is told which.
             settings.setdefault("default_on", True)
         try:
@@ -83,7 +88,7 @@ class RefusalGuardrail(CustomGuardrail):
                 supported_event_hooks=list(_HOOKS),
                 **settings,
             )
-            self.enforcer = enforcer_of(demur_config) if enforcer is None else enforcer
+            self.enforcer = enforcer_of(demur_config) if given is None else given
         except DemurError as error:
             raise GuardrailSettingsError(
                 error.problem, where=error.where, help=error.help
@@ -101,7 +106,25 @@ class RefusalGuardrail(CustomGuardrail):
         unnamed = asked.get("guardrails") is None and "proxy_server_request" not in asked
         if self.default_on and unnamed:
             asked["guardrails"] = [self.guardrail_name]
-        return await super().async_pre_call_deployment_hook(asked, call_type)
+        if call_type in _CHATS and "messages" in asked:
+            return await super().async_pre_call_deployment_hook(asked, call_type)
+        if call_type in _ASKING and self._is_to_judge(asked):
+            await self._unchanged(asked, chat=call_type in _CHATS)
+        return asked
+
+    def _is_to_judge(self, asked: dict[str, Any]) -> bool:
+        if not isinstance(asked.get("guardrails"), list) or self._pre_call_hook_already_ran(asked):
+            return False
+        return self.should_run_guardrail(asked, GuardrailEventHooks.pre_call) is True
+
+    async def _unchanged(self, asked: dict[str, Any], *, chat: bool) -> None:
+        """Judge a request that LiteLLM lets nobody change; its arguments may have no names."""
+        given = question_in(asked)
+        if given == Question("", ()):
+            given = question_in({"messages": getattr(asked.get(_LOGGED), "messages", None)})
+        # What is noted beside a response is sent to the provider.
+        noted = asked if chat else {**asked, "metadata": dict(asked.get("metadata") or {})}
+        await self._request(given, noted, self._at(asked, None), GuardrailEventHooks.pre_call)
 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
@@ -171,13 +194,14 @@ class RefusalGuardrail(CustomGuardrail):
         """Judge a response before it is handed over; tool calls that are refused are taken out."""
         at, event = self._at(data, user_api_key_dict), GuardrailEventHooks.post_call
         prompt = question_in(data).prompt or None
-        said, calls = said_in(response), called_in(response)
-        await self._model(response, at, prompt, data)
+        # As plain values, a response is read in half the time.
+        body = as_json(response)
+        said, calls, older = said_in(body), called_in(body), older_calls_in(body)
+        await self._model(body, at, prompt, data)
         for text in said:
             ruling = await self.enforcer.aanswer(text, at, prompt=prompt)
             self._pass(ruling, data, event)
             add_help(response, text, ruling.resources)
-        older = older_calls_in(response)
         await self._calls(older, at, data, some=False)
         await self._made(response, calls, at, data)
         if said and not calls and not older:

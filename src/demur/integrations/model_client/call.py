@@ -5,12 +5,12 @@ refusals the way its clients expect them. The order of steps is written once, as
 whether a step is waited for or awaited is up to who takes them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from demur.enforce.ruling import Refused, Ruling
-from demur.integrations.model_client.form import Form, Opened, Posted
+from demur.integrations.model_client.form import Form, Opened, Posted, Said
 from demur.integrations.model_client.raw import JudgedResponse, RawStream
 from demur.integrations.model_client.settings import Fallback, Settings
 from demur.integrations.model_client.steps import Steps
@@ -24,11 +24,15 @@ LONGEST_WAIT = 60.0
 
 
 class _Tried(NamedTuple):
-    """What a model answered or raised, and the attempt that it was."""
+    """What a model answered or raised, and the attempt that it was.
+
+    `said` are the choices of an answer, and None of a stream, which is still to come.
+    """
 
     attempt: Attempt
     response: Any = None
     error: Exception | None = None
+    said: Sequence[Said] | None = None
 
 
 class ModelCall:
@@ -52,9 +56,9 @@ class ModelCall:
         tried, trail = yield from self._served(posted, turn, Trail(prompt=ruling))
         if tried.error is not None:
             raise keep(tried.error, trail)
-        if posted.streams:
+        if tried.said is None:
             return self._opened(tried.response, posted, turn, trail)
-        return (yield from self._answered(tried.response, posted, turn, trail))
+        return (yield from self._answered(tried.response, tried.said, posted, turn, trail))
 
     def _judged(self, turn: Turn) -> Steps[Ruling]:
         """Rule on what is new in a request: what tools returned, and what was said."""
@@ -109,29 +113,33 @@ class ModelCall:
             note(error, ruling)
             tried = _Tried(Attempt(name, (ruling,)), error=error)
         else:
+            said: Sequence[Said] | None = None
             rulings: tuple[Ruling, ...] = ()
-            if not posted.streams:
-                rulings = yield from self._declined(response, posted, turn)
-            tried = _Tried(Attempt(name, rulings), response)
+            if not posted.gave_stream(response):
+                plain = yield partial(_plain, response, posted)
+                said = self._form.said(plain)
+                rulings = yield from self._declined(said, turn)
+            tried = _Tried(Attempt(name, rulings), response, said=said)
         return tried, trail._replace(attempts=(*trail.attempts, tried.attempt))
 
-    def _declined(self, response: Any, posted: Posted, turn: Turn) -> Steps[tuple[Ruling, ...]]:
+    def _declined(self, choices: Sequence[Said], turn: Turn) -> Steps[tuple[Ruling, ...]]:
         """Rule on whether the model refused, choice by choice."""
         rulings: list[Ruling] = []
-        plain = yield partial(_plain, response, posted)
-        for said in self._form.said(plain):
+        for said in choices:
             ruling = yield self._point(
                 "model", said.view, self._settings.at, text=said.text or None, prompt=turn.text
             )
             rulings.append(ruling)
         return tuple(rulings)
 
-    def _answered(self, response: Any, posted: Posted, turn: Turn, trail: Trail) -> Steps[Any]:
+    def _answered(
+        self, response: Any, choices: Sequence[Said], posted: Posted, turn: Turn, trail: Trail
+    ) -> Steps[Any]:
         """Rule on what the model said, and return what of it may be used."""
         plain = yield partial(_plain, response, posted)
         refused: dict[int, Ruling] = {}
         first: Ruling | None = None
-        for number, said in enumerate(self._form.said(plain)):
+        for number, said in enumerate(choices):
             for text in said.readings:
                 ruling = yield self._point("answer", text, self._settings.at, prompt=turn.text)
                 first = ruling if first is None or first.allowed else first
@@ -199,7 +207,7 @@ def _parsed(response: Any, plain: Any, posted: Posted, trail: Trail) -> Any:
     """Return a response as the caller wants it: only what was judged is parsed."""
     keep(plain, trail)
     if posted.parse is None:
-        return keep(response, trail)
+        return response if response is plain else keep(response, trail)
     try:
         parsed = posted.parse(plain)
     except Exception as error:

@@ -14,7 +14,8 @@ class Posted(NamedTuple):
     """A request on its way to a provider.
 
     `parse` makes of a response what the caller asked for; `raw` says that the caller wants
-    the HTTP response, `streams` that the answer comes in events.
+    the HTTP response, `streams` that the answer comes in events. `is_stream` tells it from the
+    answer, where a request may be served otherwise than it asks.
     """
 
     send: Callable[[dict[str, Any]], Any]
@@ -23,11 +24,16 @@ class Posted(NamedTuple):
     parse: Callable[[Any], Any] | None = None
     streams: bool = False
     raw: bool = False
+    is_stream: Callable[[Any], bool] | None = None
 
     @property
     def model(self) -> str:
         """The model that is asked."""
         return str(self.body.get("model", ""))
+
+    def gave_stream(self, answer: Any) -> bool:
+        """Return whether an answer comes in events."""
+        return self.streams if self.is_stream is None else self.is_stream(answer)
 
 
 class Said(NamedTuple):

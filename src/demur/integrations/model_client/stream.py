@@ -50,7 +50,7 @@ class GuardedStream:
 
     def close(self) -> None:
         """Give the stream up; nothing more leaves, and the connection is released."""
-        self._stream.close()
+        self._release()
         # Who is reading elsewhere finds it closed.
         with suppress(ValueError):
             self._events.close()
@@ -67,7 +67,10 @@ class GuardedStream:
                     return
             yield from take(self._cutter.finish())
         finally:
-            self._stream.close()
+            self._release()
+
+    def _release(self) -> None:
+        self._stream.close()
 
     def _next(self, source: Iterator[Any]) -> Any:
         try:
@@ -111,7 +114,7 @@ class AsyncGuardedStream:
 
     async def close(self) -> None:
         """Give the stream up; nothing more leaves, and the connection is released."""
-        await self._stream.close()
+        await self._release()
         # Who is reading elsewhere finds it closed.
         with suppress(RuntimeError):
             await self._events.aclose()
@@ -133,7 +136,10 @@ class AsyncGuardedStream:
             for one in await atake(self._cutter.finish()):
                 yield one
         finally:
-            await self._stream.close()
+            await self._release()
+
+    async def _release(self) -> None:
+        await self._stream.close()
 
     async def _next(self, source: AsyncIterator[Any]) -> Any:
         try:

@@ -114,7 +114,10 @@ def newest(
 
 def field(item: Any, name: str) -> Any:
     """Return a field of a mapping or an object; None if there is none."""
-    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+    # A plain dictionary is what there is most of, and is told sooner than a mapping.
+    if type(item) is dict or isinstance(item, Mapping):
+        return item.get(name)
+    return getattr(item, name, None)
 
 
 def listed(value: Any) -> list[Any]:

@@ -14,10 +14,12 @@ from demur.enforce.enforcer import Enforcer, Occasion
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
 from demur.integrations.extras import missing_extra
+from demur.integrations.model_client.chat_form import ChatForm
 from demur.integrations.model_client.client import Guarding, guarded
+from demur.integrations.model_client.responses_form import ItemsForm, ResponsesForm
 from demur.integrations.model_client.settings import Fallback, OnRefusal, settings_of
-from demur.integrations.openai_client.chat_form import ChatForm
-from demur.integrations.openai_client.responses_form import ItemsForm, ResponsesForm
+from demur.integrations.openai_client.chat_kinds import CHAT
+from demur.integrations.openai_client.responses_kinds import RESPONSES
 
 try:
     from openai import AsyncOpenAI, OpenAI
@@ -76,9 +78,9 @@ def guard_openai(
         trusts_bytes=trusts_bytes,
     )
     forms: dict[str, Form] = {
-        "/chat/completions": ChatForm(settings, awaits=awaits),
-        "/responses": ResponsesForm(settings, awaits=awaits),
-        **dict.fromkeys(_KEPT, ItemsForm(settings, awaits=awaits)),
+        "/chat/completions": ChatForm(CHAT, settings, awaits=awaits),
+        "/responses": ResponsesForm(RESPONSES, settings, awaits=awaits),
+        **dict.fromkeys(_KEPT, ItemsForm(RESPONSES, settings, awaits=awaits)),
     }
     return cast("_Client", guarded(client, Guarding(forms, settings, _probe, awaits)))
 

@@ -100,6 +100,17 @@ def test_a_refusal_can_be_a_stream() -> None:
     assert [event.text[:12] for event in stream] == ["m1: REFUSED:"]
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_an_answer_is_judged_as_what_it_is_and_not_as_what_was_asked_for(asked: bool) -> None:
+    posted = {"streams": asked, "is_stream": lambda answer: isinstance(answer, ToyStream)}
+
+    with pytest.raises(Refused):
+        called(Models(Answer("bad")), posted=posted)
+    stream = called(Models(ToyStream(Event("bad", end=True))), posted=posted)
+    with pytest.raises(Refused):
+        list(stream)
+
+
 def test_there_is_no_raw_response_where_nothing_was_sent() -> None:
     with pytest.raises(Refused):
         called(Models(), "bad", on_refusal="answer", posted={"raw": True})

@@ -1,4 +1,4 @@
-"""The events of a response of OpenAI, of which only some may leave."""
+"""The events of a response in OpenAI's form, of which only some may leave."""
 
 from collections.abc import Collection, Hashable, Sequence
 from typing import Any
@@ -6,14 +6,8 @@ from typing import Any
 from demur.enforce.ruling import Ruling
 from demur.integrations.model_client.form import Posted
 from demur.integrations.model_client.held import Piece, Portion
+from demur.integrations.model_client.responses_made import Made, Place, item_of
 from demur.integrations.model_client.turn import field, listed, text_of
-from demur.integrations.openai_client.responses_made import (
-    Place,
-    beginning,
-    closing,
-    item_of,
-    response_of,
-)
 
 __all__ = ["ResponsesStream", "texts_of"]
 
@@ -34,7 +28,8 @@ _CALLS = {
 class ResponsesStream:
     """Events of a response. The parts of its answer are content parts, by item and number."""
 
-    def __init__(self, posted: Posted) -> None:
+    def __init__(self, made: Made, posted: Posted) -> None:
+        self._made = made
         self._posted = posted
         self._started: Any = None
         self._latest: dict[Hashable, Any] = {}
@@ -56,11 +51,12 @@ class ResponsesStream:
         output = field(event, "output_index")
         if field(field(event, "item"), "type") in _CALLS:
             self._calls.add(output)
-        if event.type == _DELTA:
+        kind = event.type
+        if kind == _DELTA:
             part = (event.item_id, event.content_index)
             self._latest[part] = event
             return [Portion(event, part=part, text=event.delta)]
-        asks, ends = output in self._calls, event.type in _FINAL
+        asks, ends = output in self._calls, kind in _FINAL
         return [Portion(event, wholes=tuple(_wholes(event)), asks=asks, ends=ends)]
 
     def without(self, event: Any) -> None:
@@ -74,28 +70,29 @@ class ResponsesStream:
     def left(self, event: Any) -> None:
         """Note which items are open, and how many parts the last one has."""
         self._number = field(event, "sequence_number") or self._number
-        if event.type == "response.output_item.added":
+        kind = event.type
+        if kind == "response.output_item.added":
             self._open[event.output_index] = event.item
             self._next, self._contents = event.output_index + 1, 0
-        elif event.type == "response.content_part.added":
+        elif kind == "response.content_part.added":
             self._contents = event.content_index + 1
-        elif event.type == "response.output_item.done":
+        elif kind == "response.output_item.done":
             self._open.pop(event.output_index, None)
 
     def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:  # noqa: ARG002 - part of the form
         """Return the events that end a response with a refusal."""
         whole = self._started
         if whole is None:
-            whole = response_of(ruling, self._posted, [])
+            whole = self._made.response(ruling, self._posted, [])
         last, item = next(reversed(self._open.items()), (self._next, None))
         if field(item, "type") == "message":
             others = [one for output, one in self._open.items() if output != last]
             place = Place(field(item, "id"), last, self._contents, self._number)
-            return closing(ruling, whole, place, others)
+            return self._made.closing(ruling, whole, place, others)
         place = Place(item_of(ruling)["id"], self._next, 0, self._number)
-        begin = beginning(ruling, whole, place)
+        begin = self._made.beginning(ruling, whole, place)
         later = place._replace(number=place.number + 1)
-        return [*begin, *closing(ruling, whole, later, list(self._open.values()))]
+        return [*begin, *self._made.closing(ruling, whole, later, list(self._open.values()))]
 
     def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:  # noqa: ARG002 - part of the form
         """Return true: a response has one answer."""
@@ -116,12 +113,13 @@ def texts_of(items: Sequence[Any]) -> list[Piece]:
 def _wholes(event: Any) -> list[Piece]:
     """Return the texts that the end of a part, of an item or of all repeats."""
     found: list[Piece] = []
-    if event.type == "response.output_text.done":
+    kind = event.type
+    if kind == "response.output_text.done":
         found = [Piece((event.item_id, event.content_index), event.text)]
-    elif event.type.startswith("response.content_part."):
-        text = field(event.part, "text") if event.part.type == "output_text" else None
+    elif kind.startswith("response.content_part."):
+        text = field(event.part, "text") if field(event.part, "type") == "output_text" else None
         found = [Piece((event.item_id, event.content_index), text or "")]
-    elif event.type.startswith("response.output_item."):
+    elif kind.startswith("response.output_item."):
         found = texts_of([event.item])
     elif field(event, "response") is not None:
         found = texts_of(listed(field(event.response, "output")))

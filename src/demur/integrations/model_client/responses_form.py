@@ -1,14 +1,18 @@
-"""Responses of OpenAI: what is new in a request, and what refuses in a response."""
+"""Responses, in the form that OpenAI gave them and others took over.
+
+What is new in a request, and what refuses in a response; an SDK names its own types.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from demur.enforce.ruling import Refused, Ruling
-from demur.integrations.extras import missing_extra
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened, Posted, Said
 from demur.integrations.model_client.memory import is_refusal
+from demur.integrations.model_client.responses_made import Made, item_of
+from demur.integrations.model_client.responses_stream import ResponsesStream, texts_of
 from demur.integrations.model_client.settings import Settings
 from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
@@ -28,37 +32,36 @@ from demur.integrations.model_client.turn import (
     text_of,
     turn_of,
 )
-from demur.integrations.openai_client.responses_made import (
-    created,
-    item_of,
-    message_of,
-    response_of,
-)
-from demur.integrations.openai_client.responses_stream import ResponsesStream, texts_of
 
-try:
-    from openai import AsyncStream, Stream
-except ImportError as error:
-    raise missing_extra("openai") from error
-
-__all__ = ["ItemsForm", "ResponsesForm"]
+__all__ = ["ItemsForm", "ResponsesForm", "ResponsesKinds"]
 
 _OURS = {"system", "developer"}
 _OUTPUT = "_output"
 _APPROVAL = "mcp_approval_response"
 
 
+class ResponsesKinds(NamedTuple):
+    """The types in which one SDK has responses; of its streams, the awaited one comes last."""
+
+    made: Made
+    streams: tuple[Any, Any]
+    guarded: tuple[Any, Any] = (GuardedStream, AsyncGuardedStream)
+
+
 class ResponsesForm:
     """Reads and writes what `responses` sends and gets."""
 
-    def __init__(self, settings: Settings, *, awaits: bool) -> None:
+    def __init__(self, kinds: ResponsesKinds, settings: Settings, *, awaits: bool) -> None:
+        self._kinds = kinds
+        self._made = kinds.made
         self._settings = settings
         self._awaits = awaits
 
     def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
         """Return what is new in a request."""
-        given = body.get("items") or body.get("input")
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else listed(given)
+        given = body.get("input")
+        said = [{"role": "user", "content": given}] if isinstance(given, str) else listed(given)
+        items = [*listed(body.get("items")), *said]
         calls = {field(item, "call_id"): item for item in items if field(item, "name")}
         reading = Reading(_is_answer, _is_ours, partial(_read, calls))
         turn = turn_of(items, reading, self._settings.refused, whole=whole)
@@ -74,27 +77,29 @@ class ResponsesForm:
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Any:
         """Return a response that refuses."""
-        return response_of(ruling, posted, [item_of(ruling)])
+        return self._made.response(ruling, posted, [item_of(ruling)])
 
     def replaced(self, response: Any, refused: Mapping[int, Ruling]) -> Any:
         """Return a response that refuses in place of all that it said and asked for."""
         [ruling] = refused.values()
-        item = message_of(item_of(ruling), response)
+        item = self._made.message(item_of(ruling), response)
         return response.model_copy(update={"output": [item], "status": "completed"})
 
     def refusing_stream(self, ruling: Ruling, posted: Posted) -> Any:
         """Return a stream of events that refuses."""
-        first = created(response_of(ruling, posted, [], status="in_progress"))
-        form = ResponsesStream(posted)
+        started = self._made.response(ruling, posted, [], status="in_progress")
+        first = self._made.created(started)
+        form = ResponsesStream(self._made, posted)
         form.portions(first)
         events = [first, *form.refusal(0, ruling, ruling.words)]
-        return AsyncSaidStream(events, AsyncStream) if self._awaits else SaidStream(events, Stream)
+        kind = self._kinds.streams[self._awaits]
+        return AsyncSaidStream(events, kind) if self._awaits else SaidStream(events, kind)
 
     def guarded_stream(self, opened: Opened, posted: Posted) -> Any:
         """Return a stream of the events that may leave."""
-        cutter = Cutter(ResponsesStream(posted), opened, self._settings, awaits=self._awaits)
-        kind = AsyncGuardedStream if self._awaits else GuardedStream
-        return kind(opened.stream, cutter)
+        form = ResponsesStream(self._made, posted)
+        cutter = Cutter(form, opened, self._settings, awaits=self._awaits)
+        return self._kinds.guarded[self._awaits](opened.stream, cutter)
 
     def unparsed(self, response: Any, posted: Posted) -> Any:
         """Return a response as it is parsed: what refuses has no text to parse."""

@@ -1,0 +1,201 @@
+"""LiteLLM's chats and responses for a guarded client: OpenAI's forms in types of LiteLLM."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from litellm.exceptions import MidStreamFallbackError
+from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
+from litellm.responses.streaming_iterator import (
+    ResponsesAPIStreamingIterator,
+    SyncResponsesAPIStreamingIterator,
+)
+from litellm.types.llms.openai import (
+    ContentPartAddedEvent,
+    ContentPartDoneEvent,
+    OutputItemAddedEvent,
+    OutputItemDoneEvent,
+    RefusalDeltaEvent,
+    RefusalDoneEvent,
+    ResponseCompletedEvent,
+    ResponseCreatedEvent,
+    ResponsesAPIResponse,
+)
+from litellm.types.utils import Delta, ModelResponse, ModelResponseStream, StreamingChoices
+from openai.types.responses import ResponseOutputMessage
+
+from demur.enforce.ruling import Ruling
+from demur.integrations.litellm.reading import as_json
+from demur.integrations.model_client.chat_form import ChatForm, ChatKinds, refusing_message
+from demur.integrations.model_client.chat_stream import ChatStream, ChunkKinds
+from demur.integrations.model_client.form import Posted, Said
+from demur.integrations.model_client.held import Portion
+from demur.integrations.model_client.raw import UnjudgedError
+from demur.integrations.model_client.responses_form import ResponsesForm, ResponsesKinds
+from demur.integrations.model_client.responses_made import Made
+from demur.integrations.model_client.settings import Settings
+from demur.integrations.model_client.stream import AsyncGuardedStream, GuardedStream
+from demur.integrations.model_client.turn import Turn, field, text_of
+
+__all__ = ["LiteLLMChatForm", "LiteLLMResponsesForm", "is_stream"]
+
+# An error that breaks a stream brings all that was said, also what was held back.
+_UNJUDGED = ""
+# Where LiteLLM's streams keep the one that they read.
+_BEHIND = ("completion_stream", "litellm_custom_stream_wrapper", "response")
+_KINDS: Mapping[str, Any] = {
+    "message": ResponseOutputMessage,
+    "response.created": ResponseCreatedEvent,
+    "response.output_item.added": OutputItemAddedEvent,
+    "response.content_part.added": ContentPartAddedEvent,
+    "response.refusal.delta": RefusalDeltaEvent,
+    "response.refusal.done": RefusalDoneEvent,
+    "response.content_part.done": ContentPartDoneEvent,
+    "response.output_item.done": OutputItemDoneEvent,
+    "response.completed": ResponseCompletedEvent,
+}
+
+
+class _Stream(GuardedStream):
+    """A guarded stream of LiteLLM, which cannot always be closed by itself."""
+
+    def _release(self) -> None:
+        for one in _layers(self._stream):
+            if hasattr(one, "close"):
+                # Not every one can be closed while it is read; its words go nowhere either way.
+                with suppress(Exception):
+                    one.close()
+                return
+
+    def _next(self, source: Iterator[Any]) -> Any:
+        try:
+            return super()._next(source)
+        except MidStreamFallbackError as error:
+            error.generated_content = _UNJUDGED
+            raise
+
+
+class _AsyncStream(AsyncGuardedStream):
+    """A guarded stream of LiteLLM, like `_Stream`, to be awaited."""
+
+    async def _release(self) -> None:
+        for one in _layers(self._stream):
+            if hasattr(one, "aclose"):
+                with suppress(Exception):
+                    await one.aclose()
+                return
+
+    async def _next(self, source: AsyncIterator[Any]) -> Any:
+        try:
+            return await super()._next(source)
+        except MidStreamFallbackError as error:
+            error.generated_content = _UNJUDGED
+            raise
+
+
+def _layers(stream: Any) -> Iterator[Any]:
+    """Yield a stream, and those that are read through it."""
+    while stream is not None:
+        yield stream
+        behind = (getattr(stream, name, None) for name in _BEHIND)
+        stream = next((one for one in behind if one is not None), None)
+
+
+def _message(ruling: Ruling) -> dict[str, Any]:
+    beside = {"provider_specific_fields": {"refusal": ruling.envelope}}
+    return {**refusing_message(ruling), **beside}
+
+
+_GUARDED = (_Stream, _AsyncStream)
+_CHAT = ChatKinds(
+    completion=ModelResponse,
+    chunk=ModelResponseStream,
+    chunks=ChunkKinds(StreamingChoices, Delta),
+    streams=(CustomStreamWrapper, CustomStreamWrapper),
+    guarded=_GUARDED,
+    message=_message,
+)
+_RESPONSES = ResponsesKinds(
+    Made(ResponsesAPIResponse, lambda _like, name: _KINDS[name]),
+    (SyncResponsesAPIStreamingIterator, ResponsesAPIStreamingIterator),
+    _GUARDED,
+)
+
+
+class _Chunks(ChatStream):
+    """Chunks of LiteLLM."""
+
+    def portions(self, event: Any) -> Sequence[Portion]:
+        """Return what a chunk says, choice by choice."""
+        # Who puts chunks together again sorts by it, and those that are held back leave later.
+        event._hidden_params.pop("created_at", None)  # noqa: SLF001 - there is no other way
+        return super().portions(event)
+
+
+def is_stream(answer: Any) -> bool:
+    """Return whether an answer is a stream: settings of a deployment may ask for one, or none."""
+    kind = type(answer)
+    return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
+
+
+class LiteLLMChatForm(ChatForm):
+    """Reads and writes what `completion` sends and gets."""
+
+    def __init__(self, settings: Settings, *, awaits: bool) -> None:
+        super().__init__(_CHAT, settings, awaits=awaits)
+
+    def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
+        """Return what is new in a request, wherever it may stand."""
+        return _turn(partial(super().turn, whole=whole), body)
+
+    def said(self, response: Any) -> Sequence[Said]:
+        """Return the choices of a completion."""
+        # As plain values, an answer is read in half the time.
+        body = as_json(response)
+        return [
+            Said({**body, "choices": [choice]}, (text_of(field(choice["message"], "content")),))
+            for choice in _checked(body, "choices", response)
+        ]
+
+    def _stream(self, posted: Posted) -> ChatStream:
+        return _Chunks(_CHAT.chunks, _CHAT.message, int(posted.body.get("n") or 1))
+
+
+class LiteLLMResponsesForm(ResponsesForm):
+    """Reads and writes what `responses` sends and gets."""
+
+    def __init__(self, settings: Settings, *, awaits: bool) -> None:
+        super().__init__(_RESPONSES, settings, awaits=awaits)
+
+    def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
+        """Return what is new in a request, wherever it may stand."""
+        return _turn(partial(super().turn, whole=whole), body)
+
+    def said(self, response: Any) -> Sequence[Said]:
+        """Return the response as the one choice there is."""
+        body = as_json(response)
+        _checked(body, "output", response)
+        return super().said(body)
+
+
+def _turn(read: Callable[[Mapping[str, Any]], Turn], body: Mapping[str, Any]) -> Turn:
+    """Return what is new in a request, and in what may take its place or fill it in."""
+    turn, extra, given = read(body), body.get("extra_body"), body.get("prompt_variables")
+    if not extra and not given:
+        return turn
+    beside = read(extra) if isinstance(extra, Mapping) else Turn("")
+    filled = text_of(list(given.values())) if isinstance(given, Mapping) else ""
+    said = tuple(filter(None, (filled, *turn.said, *beside.said)))
+    return Turn("\n".join(said), (*turn.returned, *beside.returned), said)
+
+
+def _checked(body: Any, name: str, response: Any) -> list[Any]:
+    """Return what a response says under a name."""
+    found = body.get(name) if isinstance(body, dict) else None
+    if isinstance(found, list):
+        return found
+    raise UnjudgedError(
+        f"an answer of type `{type(response).__name__}` would leave without being judged",
+        help="await calls that begin with `a`, and only those",
+    )

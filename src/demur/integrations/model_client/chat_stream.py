@@ -1,0 +1,127 @@
+"""The chunks of a chat completion, of which only some may leave."""
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from demur.enforce.ruling import Ruling
+from demur.integrations.model_client.held import Portion
+from demur.integrations.model_client.turn import field
+
+__all__ = ["ChatStream", "ChunkKinds"]
+
+# What is no field of its own in some SDKs, and tells of no refusal.
+_USUAL = frozenset(
+    {"audio", "content", "delta", "finish_reason", "function_call", "index", "logprobs"}
+    | {"role", "tool_calls"}
+)
+# Where providers and gateways say what is no part of the answer.
+_BESIDE = ("moderation", "provider_specific_fields")
+
+
+class ChunkKinds(NamedTuple):
+    """The types of an SDK for one choice in a chunk, and for what it adds."""
+
+    choice: Any
+    delta: Any
+
+
+class ChatStream:
+    """Chunks of a completion. Its answers are the choices, by number, and have one part."""
+
+    def __init__(
+        self, kinds: ChunkKinds, message: Callable[[Ruling], dict[str, Any]], choices: int
+    ) -> None:
+        self._kinds = kinds
+        self._message = message
+        self._choices = choices
+        self._latest: Any = None
+        self._begun: set[Hashable] = set()
+
+    def is_plain(self, event: Any) -> bool:
+        """Return whether a chunk adds text and says nothing else, in fields known or new."""
+        choices = event.choices
+        return bool(choices) and _is_silent(event) and all(map(_is_plain, choices))
+
+    def portions(self, event: Any) -> Sequence[Portion]:
+        """Return what a chunk says, choice by choice."""
+        self._latest = event
+        if not event.choices:
+            return [Portion(event, answer=None)]
+        *others, last = event.choices
+        apart = [event.model_copy(update={"choices": [one], "usage": None}) for one in others]
+        final = event.model_copy(update={"choices": [last]}) if others else event
+        return [_portion(chunk) for chunk in (*apart, final)]
+
+    def without(self, event: Any) -> Any | None:
+        """Return a chunk without text."""
+        left = [one for one in map(self._bare, event.choices) if one is not None]
+        if not left and field(event, "usage") is None:
+            return None
+        return event.model_copy(update={"choices": left})
+
+    def left(self, event: Any) -> None:
+        """Do nothing: nothing that chunks open has to be closed."""
+
+    def more(self, part: Hashable, text: str) -> Any:
+        """Return a chunk that adds text to a choice."""
+        return self._chunk(part, {"content": text})
+
+    def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:  # noqa: ARG002 - part of the form
+        """Return the chunks that end a choice with a refusal."""
+        said = {
+            name: value
+            for name, value in self._message(ruling).items()
+            if name not in {"role", "content"}
+        }
+        return [self._chunk(answer, said), self._chunk(answer, {}, "stop")]
+
+    def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
+        """Return whether all choices have ended."""
+        return len({*refused, *ended}) >= self._choices
+
+    def _bare(self, choice: Any) -> Any | None:
+        """Return a choice without the text it adds; None if that was all, or it only repeats."""
+        others = choice.delta.model_dump(exclude_none=True, exclude={"content"})
+        if choice.index in self._begun:
+            others.pop("role", None)
+        self._begun.add(choice.index)
+        if not others and not choice.finish_reason:
+            return None
+        # Probabilities of tokens spell the text that is held back.
+        delta = self._kinds.delta.model_validate(others)
+        return choice.model_copy(update={"delta": delta, "logprobs": None})
+
+    def _chunk(self, index: Hashable, delta: Mapping[str, Any], finish: str | None = None) -> Any:
+        added = self._kinds.delta.model_validate(delta)
+        choice = self._kinds.choice.model_validate(
+            {"index": index, "delta": added, "finish_reason": finish}
+        )
+        return self._latest.model_copy(update={"choices": [choice], "usage": None})
+
+
+def _is_plain(choice: Any) -> bool:
+    delta = choice.delta
+    if delta is None or choice.finish_reason or not field(delta, "content"):
+        return False
+    return not field(delta, "refusal") and _is_silent(delta) and _is_silent(choice)
+
+
+def _is_silent(holder: Any) -> bool:
+    """Return whether nothing is said in fields that are not part of every chunk."""
+    known, extra = vars(holder), holder.model_extra
+    if any(known.get(name) is not None for name in _BESIDE):
+        return False
+    return not extra or all(name in _USUAL or value is None for name, value in extra.items())
+
+
+def _portion(chunk: Any) -> Portion:
+    [choice] = chunk.choices
+    delta = choice.delta
+    return Portion(
+        chunk,
+        answer=choice.index,
+        part=choice.index,
+        text=field(delta, "content") or "",
+        asks=bool(field(delta, "tool_calls") or field(delta, "function_call")),
+        ends=bool(choice.finish_reason),
+    )
