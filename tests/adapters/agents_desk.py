@@ -168,8 +168,9 @@ def deltas(events: Iterable[Any]) -> str:
     )
 
 
-def grants(ruling: Ruling) -> list[Grant]:
+def grants(ruling: Ruling, ctx: Any = None) -> list[Grant]:
     """Return a grant for what a ruling is about."""
+    assert ctx is None or ctx.tool_call_id
     assert ruling.record is not None
     assert ruling.record.personal is not None
     return [

@@ -9,6 +9,7 @@ from adapters.agents_desk import (
     ORDER,
     PLAN,
     POLICY,
+    WHO,
     Desk,
     call,
     code_in,
@@ -58,6 +59,7 @@ from demur.integrations.openai_agents import AgentsGuard
 from demur.integrations.openai_agents.form import info_of, parsed, prompt_of, text_of
 from demur.integrations.openai_agents.run import Run
 from demur.integrations.openai_agents.stream import Guarding, Refusal, released
+from demur.model.grant import Grant
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
 from demur.testing.conformance.play import Played, play
@@ -534,7 +536,7 @@ def interrupted(desk: Desk, agent: Agent[Any]) -> Any:
 
 
 def test_an_approved_call_runs_by_its_grant(open_desk: Callable[..., Desk]) -> None:
-    desk = open_desk(approved=grants)
+    desk = open_desk(approval="interrupt", grant_for=grants)
     agent = desk.guard.protect(desk.agent([call("pay", amount=900)], say("well")))
     state = interrupted(desk, agent).to_state()
 
@@ -547,7 +549,7 @@ def test_an_approved_call_runs_by_its_grant(open_desk: Callable[..., Desk]) -> N
 
 
 def test_an_approval_without_a_grant_lifts_nothing(open_desk: Callable[..., Desk]) -> None:
-    desk = open_desk(approved=lambda _ruling: [])
+    desk = open_desk(approval="interrupt", grant_for=lambda *_: [])
     agent = desk.guard.protect(desk.agent([call("pay", amount=900)], say("well")))
     state = interrupted(desk, agent).to_state()
 
@@ -558,8 +560,38 @@ def test_an_approval_without_a_grant_lifts_nothing(open_desk: Callable[..., Desk
     assert "REFUSED: SPEND_OVER_APPROVAL_LIMIT" in str(desk.model.last_call)
 
 
+def test_an_approved_call_runs_by_a_grant_that_the_enforcer_has_by_then(
+    open_desk: Callable[..., Desk],
+) -> None:
+    desk, given = open_desk(), list[Grant]()
+    enforcer = Enforcer(desk.gate, subject=WHO, authority=lambda _request: given)
+    desk.guard = AgentsGuard(enforcer, approval="interrupt")
+    agent = desk.guard.protect(desk.agent([call("pay", amount=900)], say("well")))
+    result = interrupted(desk, agent)
+    given += grants(desk.guard.why(result)[0])
+    state = result.to_state()
+
+    state.approve(state.get_interruptions()[0])
+    desk.run(agent, state)
+
+    assert desk.ran == ["pay 900"]
+
+
+def test_a_call_that_its_tool_made_wait_runs_by_its_grant(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(grant_for=grants)
+    agent = desk.agent([call("pay", amount=900)], say("well"))
+    pay: Any = agent.tools[1]
+    pay.needs_approval = True
+    state = desk.run(agent).to_state()
+
+    state.approve(state.get_interruptions()[0])
+    desk.run(agent, state)
+
+    assert desk.ran == ["pay 900"]
+
+
 def test_a_call_that_need_not_wait_is_asked_about_once(open_desk: Callable[..., Desk]) -> None:
-    desk = open_desk(approved=grants)
+    desk = open_desk(approval="interrupt", grant_for=grants)
 
     desk.run(desk.agent([call("pay", amount=9)], say("well")))
 
@@ -573,7 +605,7 @@ async def asks(_ctx: Any, given: dict[str, Any], _call_id: str) -> bool:
 
 @pytest.mark.parametrize("own", [True, asks, lambda *_: True])
 def test_a_tool_s_own_wish_to_wait_still_counts(own: Any, open_desk: Callable[..., Desk]) -> None:
-    desk = open_desk(approved=grants)
+    desk = open_desk(approval="interrupt", grant_for=grants)
     agent = desk.agent([call("pay", amount=9)], say("well"))
     pay: Any = agent.tools[1]
     pay.needs_approval = own
@@ -587,7 +619,7 @@ def test_a_tool_s_own_wish_to_wait_still_counts(own: Any, open_desk: Callable[..
 def test_a_ruling_speaks_for_the_arguments_it_was_made_on(
     open_desk: Callable[..., Desk],
 ) -> None:
-    desk = open_desk(approved=grants)
+    desk = open_desk(approval="interrupt", grant_for=grants)
     hooks = desk.guard._hooks
     ctx = RunContextWrapper(None)
     asyncio.run(hooks.needs_approval("pay", False, ctx, {"amount": 9}, "call-1"))
@@ -601,7 +633,7 @@ def test_only_so_many_rulings_are_kept(
     open_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("demur.integrations.openai_agents.hooks._MOST_KEPT", 2)
-    hooks = open_desk(approved=grants).guard._hooks
+    hooks = open_desk(approval="interrupt", grant_for=grants).guard._hooks
     for number in range(4):
         asked = hooks.needs_approval("look", False, RunContextWrapper(None), {}, f"call-{number}")
         asyncio.run(asked)
@@ -648,7 +680,7 @@ def test_agents_may_hand_over_in_a_circle(open_desk: Callable[..., Desk]) -> Non
 
 
 def test_protecting_twice_is_protecting_once(open_desk: Callable[..., Desk]) -> None:
-    desk = open_desk(approved=grants)
+    desk = open_desk(approval="interrupt", grant_for=grants)
     agent = desk.agent()
 
     once = desk.guard.protect(agent)

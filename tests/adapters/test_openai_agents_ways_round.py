@@ -78,7 +78,7 @@ def stored(agent: Agent[Any], result: Any) -> Any:
 
 
 def test_a_state_of_an_unguarded_agent_does_not_go_on(open_desk: Callable[..., Desk]) -> None:
-    desk = open_desk(approved=lambda _ruling: [])
+    desk = open_desk(approval="interrupt", grant_for=lambda *_: [])
     raw = desk.agent([call("pay", amount=500)], say("well"))
     state = stored(raw, desk.run(raw))
 
@@ -93,12 +93,14 @@ def test_a_state_of_an_unguarded_agent_does_not_go_on(open_desk: Callable[..., D
 
 
 @pytest.mark.parametrize(
-    ("approved", "ran"), [(grants, ["pay 500"]), (lambda _ruling: [], [])], ids=["yes", "no"]
+    ("grant_for", "ran"),
+    [(grants, ["pay 500"]), (lambda *_: [], []), (None, [])],
+    ids=["yes", "no", "nobody"],
 )
 def test_a_state_of_a_guarded_agent_goes_on_guarded(
-    approved: Any, ran: list[str], open_desk: Callable[..., Desk]
+    grant_for: Any, ran: list[str], open_desk: Callable[..., Desk]
 ) -> None:
-    desk = open_desk(approved=approved)
+    desk = open_desk(approval="interrupt", grant_for=grant_for)
     raw = desk.agent([call("pay", amount=500)], [call("wipe", "call-2")], say("well"))
     state = stored(desk.guard.protect(raw), desk.run(raw))
 
@@ -111,7 +113,7 @@ def test_a_state_of_a_guarded_agent_goes_on_guarded(
 def test_a_state_in_memory_goes_on_though_the_agent_is_given_as_it_was(
     open_desk: Callable[..., Desk],
 ) -> None:
-    desk = open_desk(approved=grants)
+    desk = open_desk(approval="interrupt", grant_for=grants)
     raw = desk.agent([call("pay", amount=500)], say("well"))
     state = desk.run(raw).to_state()
 
@@ -125,7 +127,7 @@ def test_a_state_in_memory_goes_on_though_the_agent_is_given_as_it_was(
 def test_a_state_goes_on_with_the_guarded_agent_that_took_over(
     made: Any, open_desk: Callable[..., Desk]
 ) -> None:
-    desk = open_desk(approved=grants)
+    desk = open_desk(approval="interrupt", grant_for=grants)
     first = desk.agent([call("transfer_to_other", "call-0")])
     other: Agent[Any] = Agent(
         "other",
@@ -174,7 +176,7 @@ def test_a_guardrail_alone_is_no_protection(open_desk: Callable[..., Desk]) -> N
 
 
 def test_a_guarded_agent_is_guarded_once(open_desk: Callable[..., Desk]) -> None:
-    guard = open_desk(approved=grants).guard
+    guard = open_desk(approval="interrupt", grant_for=grants).guard
     one: Agent[Any] = Agent("one")
     two: Agent[Any] = Agent("two", handoffs=[one, handoff(one)])
     one.handoffs = [two]
@@ -356,11 +358,26 @@ def test_who_wants_more_at_once_gets_it(open_desk: Callable[..., Desk]) -> None:
     assert open_desk().guard.run_config(tool_execution=many).tool_execution == many
 
 
-def test_only_an_enforcer_can_guard(open_desk: Callable[..., Desk]) -> None:
-    gate: Any = open_desk().gate
+def test_a_gate_guards_with_the_usual_guards_around_it(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk()
+    desk.guard = AgentsGuard(desk.gate)
 
-    with pytest.raises(InputTypeError, match="enforcer must be an `Enforcer`, not `Gate`"):
-        AgentsGuard(gate)
+    with pytest.raises(InputGuardrailTripwireTriggered):
+        desk.run(desk.agent(say("hi")), ORDER)
+
+
+def test_only_an_enforcer_or_a_gate_can_guard() -> None:
+    nobody: Any = "gate"
+
+    with pytest.raises(InputTypeError, match="an `Enforcer` or a `Gate`, not `str`"):
+        AgentsGuard(nobody)
+
+
+def test_a_way_to_ask_that_is_misspelt_is_told() -> None:
+    wrong: Any = "interupt"
+
+    with pytest.raises(InputError, match="unknown way to ask `interupt`"):
+        AgentsGuard(Enforcer(), approval=wrong)
 
 
 def test_a_setting_that_is_misspelt_is_told() -> None:
@@ -504,7 +521,7 @@ def test_an_answer_that_has_a_type_is_read_as_it_is(open_desk: Callable[..., Des
 def test_a_grant_speaks_for_the_result_of_its_call(
     open_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = open_desk(approved=lambda ruling: iter(grants(ruling)))
+    desk = open_desk(approval="interrupt", grant_for=lambda *told: iter(grants(*told)))
     given: list[Any] = []
     real = Enforcer.atool_result
 
@@ -547,7 +564,7 @@ def test_a_refused_prompt_is_not_kept_whatever_follows_it(
 def test_what_a_resumed_run_brings_is_kept(
     decide: Any, alone: bool, open_desk: Callable[..., Desk], session: SQLiteSession
 ) -> None:
-    desk = open_desk(approved=grants)
+    desk = open_desk(approval="interrupt", grant_for=grants)
     agent = desk.guard.protect(desk.agent([call("pay", amount=900)], say("well")))
     result = desk.run(agent, session=session)
     state: Any = asyncio.run(RunState.from_json(agent, result.to_state().to_json()))

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 import threading
+import time
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -19,10 +20,12 @@ from demur.integrations.claude_code.asking import (
     alone,
     ask_warm,
     can_listen,
+    is_starting,
     socket_path,
     start_warm,
 )
 from demur.integrations.claude_code.emergency import BLOCKED, Ending, denial, refusal_line
+from demur.integrations.claude_code.unguarded import ending_unguarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["configure", "run"]
 
 _BUDGET_S = 20.0
-_IDLE_S = 900.0
+_IDLE_S = 3600.0
+_LONGEST_WAIT_S = 5.0
+_POLL_S = 0.01
 _LARGEST = 32_000_000
 _ENDING = "demur.integrations.claude_code.ending"
 _WARM = "demur.integrations.claude_code.warm"
@@ -100,13 +105,21 @@ def run(args: argparse.Namespace) -> int:
         ending = outcome.denied(refusal_line("INTERNAL_ERROR", detail))
     status = outcome.settle(ending)
     watch.cancel()
+    if outcome.is_cold:
+        # Not before: two that load at the same time are slower, and this one is waited for.
+        with suppress(Exception):
+            _start_warm(args)
     return status
 
 
 class _Outcome:
-    """The one ending of this process, whoever comes to it first."""
+    """The one ending of this process, whoever comes to it first.
+
+    `is_cold`: nobody is kept warm who could have told it, and somebody should be.
+    """
 
     def __init__(self) -> None:
+        self.is_cold = False
         self._hook: Hook | None = None
         self._once = threading.Lock()
 
@@ -179,24 +192,42 @@ def _judged(args: argparse.Namespace, outcome: _Outcome) -> Ending:
         detail = f"the hook's input has more than {_LARGEST} bytes"
         return denial(None, refusal_line("REQUEST_INVALID", detail))
     where = _where(args)
-    if args.warm and CAN_WARM:
+    warm = _warm_ending(args, where, raw) if args.warm and CAN_WARM else None
+    ending = warm or ending_unguarded(raw, args.pin)
+    outcome.is_cold = args.warm and CAN_WARM and warm is None
+    if ending is None and outcome.is_cold and _waited(args, where):
         ending = _warm_ending(args, where, raw)
-        if ending is not None:
-            return ending
+        outcome.is_cold = ending is None
+    if ending is not None:
+        return ending
     judged = cast("Callable[..., Ending]", import_module(_ENDING).ending_alone)
     return judged(raw, _terms(args, where), where.project, outcome.hear)
 
 
 def _warm_ending(args: argparse.Namespace, where: _Where, raw: bytes) -> Ending | None:
-    """Return what the process that is kept warm says; if nobody is there, one is started."""
+    """Return what the process that is kept warm says, or None if nobody is there."""
+    path = socket_path(where.state, _serving(args, where))
+    return ask_warm(path, raw, where.project, timeout_s=args.budget / 2)
+
+
+def _waited(args: argparse.Namespace, where: _Where) -> bool:
+    """Return whether it was worth to wait for one that is about to be warm: it has a lead."""
+    path = socket_path(where.state, _serving(args, where))
+    until = time.monotonic() + min(args.budget / 4, _LONGEST_WAIT_S)
+    waited = False
+    while is_starting(path) and time.monotonic() < until:
+        waited = True
+        time.sleep(_POLL_S)
+    return waited
+
+
+def _start_warm(args: argparse.Namespace) -> None:
+    """Start the process that is kept warm, for those who ask next."""
+    where = _where(args)
     words = _serving(args, where)
-    path = socket_path(where.state, words)
-    ending = ask_warm(path, raw, where.project, timeout_s=args.budget / 2)
-    if ending is None:
-        where.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if can_listen(path):
-            start_warm(words, where.state)
-    return ending
+    where.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if can_listen(socket_path(where.state, words)):
+        start_warm(words, where.state)
 
 
 def _serving(args: argparse.Namespace, where: _Where) -> list[str]:
@@ -224,5 +255,7 @@ def _serve(args: argparse.Namespace) -> int:
         if first:
             serve = cast("Callable[..., None]", import_module(_WARM).serve_warm)
             with import_module(_STANDING).Standing(_terms(args, where)) as standing:
+                # Beside it: who asks meanwhile is answered all the same.
+                threading.Thread(target=standing.rehearse, daemon=True).start()
                 serve(path, standing, idle_s=_IDLE_S)
     return 0

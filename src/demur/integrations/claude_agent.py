@@ -5,18 +5,22 @@ Each matcher has `on_failure="block"`: without it, a callback that fails lets th
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from demur.enforce.approval import Approval, GrantFor, check_approval
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.occasion import Occasion
+from demur.enforce.ruling import Ruling
+from demur.gate.gate import Gate
 from demur.integrations.claude_code.answering import Manner
 from demur.integrations.claude_code.emergency import denial, refusal_line
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.judging import ajudge
 from demur.integrations.claude_code.questions import about_call, aput
 from demur.integrations.extras import missing_extra
+from demur.model.grant import Grant
 
 try:
     from claude_agent_sdk import (
@@ -49,9 +53,9 @@ _MATCHERS = {"SessionStart": "compact"}
 
 
 def claude_hooks(
-    enforcer: Enforcer,
+    enforcer: Enforcer | Gate,
     *,
-    ask: bool = False,
+    approval: Approval = "message",
     halt: bool = True,
     pins: Sequence[str] = (),
     own_servers: Collection[str] = (),
@@ -59,12 +63,20 @@ def claude_hooks(
 ) -> dict[HookEvent, list[HookMatcher]]:
     """Return the hooks, for `ClaudeAgentOptions(hooks=...)`.
 
-    With `ask`, a call that waits for approval goes to `can_use_tool` instead of being refused.
+    With `approval="interrupt"`, a call that waits for approval goes to `can_use_tool`, or to who
+    sits at the terminal, instead of being refused. The SDK runs what is approved there without
+    asking again: `can_use_tool(enforcer, grant_for=...)` demands a grant beside it.
+
     With `halt`, a hard block ends the run. `pins` are rules that outlive a compaction. Tools of
     `own_servers`, those of this program, go by their bare names (`refund`) in policies; others
     by their whole one (`mcp__shop__refund`).
+
+    Raises:
+        InputError: There is no such way to ask for approval.
+        InputTypeError: Neither an enforcer nor a gate is given.
     """
-    manner = Manner(ask=ask, halt=halt)
+    by = Enforcer.of(enforcer)
+    manner = Manner(ask=check_approval(approval) == "interrupt", halt=halt)
 
     async def judged(
         event: HookInput, _tool_use_id: str | None, _context: HookContext
@@ -74,7 +86,7 @@ def claude_hooks(
         try:
             async with asyncio.timeout(timeout_s * _OWN_SHARE):
                 output = await ajudge(
-                    hook, enforcer, manner, pins=pins, own=own_servers, framework=_FRAMEWORK
+                    hook, by, manner, pins=pins, own=own_servers, framework=_FRAMEWORK
                 )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is no permission
             output = json.loads(denial(hook.event, _line_of(error), members).stdout)
@@ -94,17 +106,24 @@ def merge_hooks(
 
 
 def can_use_tool(
-    enforcer: Enforcer,
+    enforcer: Enforcer | Gate,
     *,
     person: CanUseTool | None = None,
+    grant_for: GrantFor | None = None,
     halt: bool = True,
     own_servers: Collection[str] = (),
 ) -> CanUseTool:
     """Return a second line of defence, for `ClaudeAgentOptions(can_use_tool=...)`.
 
     It is asked only about calls that no allow rule has let through, so it never replaces the
-    hooks. `person` is asked about what may run, and about what waits for approval.
+    hooks. `person` is asked about what may run, and about what waits for approval; input that
+    they change is judged like any other. With `grant_for`, their yes alone lifts nothing: the
+    call is decided again with the grants that it gives for the ruling and the SDK's context.
+
+    Raises:
+        InputTypeError: Neither an enforcer nor a gate is given.
     """
+    by = Enforcer.of(enforcer)
 
     async def judged(
         name: str, given: dict[str, Any], context: ToolPermissionContext
@@ -112,11 +131,24 @@ def can_use_tool(
         hook = Hook("PreToolUse", {"tool_name": name})
         # Without a run: the hook has put this call into its history already.
         at = Occasion(framework=_FRAMEWORK, call_id=context.tool_use_id)
-        tool, source = hook.tool(own_servers), hook.source(own_servers)
-        ruling = await aput(about_call(tool, given, at, source), enforcer)
-        assert ruling is not None
+
+        async def ruled(asked: Any, grants: Iterable[Grant] = ()) -> Ruling:
+            tool, source = hook.tool(own_servers), hook.source(own_servers)
+            ruling = await aput(about_call(tool, asked, at, source, grants), by)
+            assert ruling is not None
+            return ruling
+
+        ruling = await ruled(given)
         if person is not None and (ruling.allowed or ruling.may_be_approved):
-            return await person(name, given, context)
+            answer = await person(name, given, context)
+            if not isinstance(answer, PermissionResultAllow):
+                return answer
+            wanted = given if answer.updated_input is None else answer.updated_input
+            ruling = ruling if wanted == given else await ruled(wanted)
+            if ruling.may_be_approved and grant_for is not None:
+                ruling = await ruled(wanted, tuple(grant_for(ruling, context)))
+            if ruling.allowed or (ruling.may_be_approved and grant_for is None):
+                return answer
         if ruling.allowed:
             return PermissionResultAllow()
         ends = halt and ruling.is_hard and not ruling.failed

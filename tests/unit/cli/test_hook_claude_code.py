@@ -251,6 +251,51 @@ def test_where_no_socket_can_be_no_process_is_started(
     assert demur("hook", "claude-code", "--state", tmp_path / "s", "--warm", stdin=call()).out == ""
 
 
+def test_who_is_kept_warm_is_started_after_the_answer(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(
+        "demur.cli.hook_claude_code.start_warm", lambda *_: told.append(capsys.readouterr().out)
+    )
+    parser = argparse.ArgumentParser()
+    hook_claude_code.configure(parser)
+    raw = io.TextIOWrapper(io.BytesIO(call("rm -rf /srv/data")), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", raw)
+
+    assert hook_claude_code.run(parser.parse_args(["--state", str(state), "--warm"])) == 0
+    [said] = told
+    assert "DESTRUCTIVE_ACTION" in said
+
+
+def test_who_cannot_be_started_changes_no_answer(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("demur.cli.hook_claude_code.start_warm", broken)
+    ran = demur("hook", "claude-code", "--state", state, "--warm", stdin=call("rm -rf /srv/data"))
+
+    assert (ran.status, code_of(ran)) == (0, "DESTRUCTIVE_ACTION")
+
+
+def test_a_session_starts_without_what_judges(state: Path) -> None:
+    script = (
+        "import sys; from demur.cli.main import main;"
+        f"main(['hook', 'claude-code', '--state', {str(state)!r}]);"
+        "sys.exit('msgspec' in sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        input=b'{"hook_event_name": "SessionStart", "source": "startup"}',
+        capture_output=True,
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
+
+
 def test_settings_in_the_project_are_not_looked_for(state: Path, tmp_path: Path) -> None:
     (tmp_path / "demur.toml").write_text('mode = "advisory"\n')
     (tmp_path / "json.py").write_text("raise SystemExit(0)\n")
@@ -331,6 +376,42 @@ def test_whoever_is_warm_is_asked_first(state: Path, monkeypatch: pytest.MonkeyP
         thread.join()
 
     assert ran.out == '{"systemMessage": "PreToolUse in /home/me/app"}\n'
+
+
+def test_who_is_about_to_be_warm_is_waited_for(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("demur.cli.hook_claude_code.start_warm", lambda *_: started.append(_))
+    state.mkdir(mode=0o700)
+    path = socket_path(state, [*HOOK, "--serve", "--state", str(state), "--budget=20.0"])
+    serving = threading.Thread(target=serve_warm, args=(path, Judge()), kwargs={"idle_s": 30})
+    with alone(path):
+        threading.Timer(0.2, serving.start).start()
+        try:
+            ran = demur("hook", "claude-code", "--state", state, "--warm", stdin=call())
+        finally:
+            wait_for(state)
+            path.unlink()
+            serving.join()
+
+    assert ran.out.startswith('{"systemMessage": "PreToolUse')
+    assert started == []
+
+
+def test_who_never_gets_warm_is_not_waited_for_long(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demur.cli.hook_claude_code._LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr("demur.cli.hook_claude_code.start_warm", lambda *_: None)
+    state.mkdir(mode=0o700)
+    path = socket_path(state, [*HOOK, "--serve", "--state", str(state), "--budget=20.0"])
+    with alone(path):
+        ran = demur(
+            "hook", "claude-code", "--state", state, "--warm", stdin=call("rm -rf /srv/data")
+        )
+
+    assert code_of(ran) == "DESTRUCTIVE_ACTION"
 
 
 def test_a_folder_that_others_can_enter_keeps_nothing_warm(tmp_path: Path) -> None:

@@ -34,14 +34,20 @@ def answer(hook: Hook, ruling: Ruling, manner: Manner = Manner()) -> dict[str, A
     # INVARIANT: a hook lets something pass only if the ruling allows it, or a person is asked.
     if ruling.refusal is None:
         return _allowed(hook, ruling)
-    # What is still there before the model is asked again cannot be replaced any more: only the
-    # end keeps the model from it.
-    last = hook.event == "PostToolBatch"
-    halt = manner.halt and (last or (ruling.is_hard and not ruling.failed))
+    halt = manner.halt and (_is_kept(hook) or (ruling.is_hard and not ruling.failed))
     if hook.event not in _BLOCKS:
         return _told(hook, ruling, halt=halt)
     output = to_claude_code(ruling.refusal, event=hook.event, ask=manner.ask, halt=halt)
     return {**output, **_reason(hook, ruling, output), **_stop(ruling, halt=halt)}
+
+
+def _is_kept(hook: Hook) -> bool:
+    """Return whether what came back cannot be replaced: only the end keeps the model from it.
+
+    That is so right before the model is asked again, and where it has a name that nobody knows.
+    """
+    unknown = hook.event == "PostToolUse" and "tool_response" not in hook.members
+    return unknown or hook.event == "PostToolBatch"
 
 
 def _reason(hook: Hook, ruling: Ruling, output: Mapping[str, Any]) -> dict[str, Any]:

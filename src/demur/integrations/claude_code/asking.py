@@ -9,11 +9,12 @@ import json
 import os
 import socket
 import stat
-import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,16 @@ from demur.version import __version__
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["CAN_WARM", "alone", "ask_warm", "can_listen", "is_private", "socket_path", "start_warm"]
+__all__ = [
+    "CAN_WARM",
+    "alone",
+    "ask_warm",
+    "can_listen",
+    "is_private",
+    "is_starting",
+    "socket_path",
+    "start_warm",
+]
 
 # Elsewhere each hook judges by itself.
 CAN_WARM = sys.platform != "win32"
@@ -32,6 +42,9 @@ _LARGEST_ANSWER = 64_000_000
 _OTHERS = 0o077
 # The shortest limit of the systems that have such sockets, less the zero at its end.
 _LONGEST_PATH = 103
+# Who only looks whether a lock is held holds it for a moment, too.
+_TRIES = 5
+_MOMENT_S = 0.02
 
 
 def socket_path(state: Path, words: Sequence[str]) -> Path:
@@ -63,15 +76,39 @@ def _is_our_socket(path: Path) -> bool:
 @contextmanager
 def alone(path: Path) -> Iterator[bool]:
     """Yield whether this is the only process to listen at `path`, for as long as it is held."""
-    handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    handle = os.open(_lock_of(path), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        yield any(_is_locked(handle, wait_s=_MOMENT_S * bool(number)) for number in range(_TRIES))
+    finally:
+        os.close(handle)
+
+
+def is_starting(path: Path) -> bool:
+    """Return whether a process is about to listen at `path`, but does not yet."""
+    if path.exists() or not can_listen(path):
+        return False
+    try:
+        handle = os.open(_lock_of(path), os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not _is_locked(handle)
+    finally:
+        os.close(handle)
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_suffix(".lock")
+
+
+def _is_locked(handle: int, *, wait_s: float = 0) -> bool:
+    """Return whether a file could be locked, and so was not before."""
+    time.sleep(wait_s)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(handle)
+        return False
+    return True
 
 
 def ask_warm(path: Path, raw: bytes, project: str, *, timeout_s: float) -> Ending | None:
@@ -93,9 +130,11 @@ def ask_warm(path: Path, raw: bytes, project: str, *, timeout_s: float) -> Endin
 
 def start_warm(words: Sequence[str], folder: Path) -> None:
     """Start the process that will listen, apart from this one; whether it does is seen later."""
+    # Who only asks needs none of it.
+    subprocess = import_module("subprocess")
     silent = subprocess.DEVNULL
     try:
-        subprocess.Popen(  # noqa: S603 - our own program, with the words we were started with
+        subprocess.Popen(
             words,
             cwd=folder,
             stdin=silent,

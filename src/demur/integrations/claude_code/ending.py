@@ -6,11 +6,12 @@ from typing import Any, Protocol
 
 from demur.errors import DemurError
 from demur.integrations.claude_code.emergency import Ending, denial, refusal_line
-from demur.integrations.claude_code.hook import Hook, read_hook
-from demur.integrations.claude_code.judging import SURFACES, unguarded
+from demur.integrations.claude_code.hook import EventError, Hook, read_hook
+from demur.integrations.claude_code.judging import SURFACES
 from demur.integrations.claude_code.pins import PinsError, read_pins
 from demur.integrations.claude_code.standing import Standing
 from demur.integrations.claude_code.terms import Terms
+from demur.integrations.claude_code.unguarded import unguarded
 from demur.store.backend import StorageError
 
 __all__ = ["Judging", "ending_alone", "ending_beside", "line_of"]
@@ -45,6 +46,8 @@ def line_of(error: BaseException) -> str:
     match error:
         case StorageError():
             code = "STORAGE_UNAVAILABLE"
+        case EventError():
+            code = "REQUEST_INVALID"
         case PinsError():
             code = "GUARDRAIL_UNAVAILABLE"
         case DemurError():
@@ -74,6 +77,6 @@ def _ending(
 
 def _opened(hook: Hook, terms: Terms, project: str) -> dict[str, Any]:
     if hook.event not in SURFACES:
-        return unguarded(hook, read_pins(terms.pins))
+        return unguarded(*hook, read_pins(terms.pins))
     with Standing(terms, SURFACES[hook.event]) as standing:
         return standing.judge(hook, project)

@@ -9,10 +9,19 @@ import msgspec
 from demur.enforce.occasion import Occasion
 from demur.errors import InputError
 
-__all__ = ["Hook", "read_hook"]
+__all__ = ["EventError", "Hook", "read_hook"]
 
 _MCP = "mcp__"
+# What an event says of itself; a later Claude Code may say more, and say it otherwise.
+_ABOUT = frozenset(
+    {*("hook_event_name", "session_id", "transcript_path", "cwd", "permission_mode", "effort")}
+    | {*("agent_id", "agent_type", "tool_name", "tool_input", "tool_use_id", "duration_ms")}
+)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class EventError(InputError):
+    """What an event says, or names, cannot be read."""
 
 
 class Hook(NamedTuple):
@@ -24,6 +33,12 @@ class Hook(NamedTuple):
     def get(self, name: str) -> Any:
         """Return a member, or None."""
         return self.members.get(name)
+
+    def said(self, name: str) -> Any:
+        """Return a member; where there is none of that name, all that nobody knows."""
+        if name in self.members:
+            return self.members[name]
+        return {name: value for name, value in self.members.items() if name not in _ABOUT}
 
     def text(self, name: str) -> str | None:
         """Return a member that is a text with something in it, or None."""
@@ -70,13 +85,13 @@ def read_hook(raw: bytes | str) -> Hook:
     """Return the event in a hook's input.
 
     Raises:
-        InputError: It is no JSON object, or names no event.
+        EventError: It is no JSON object, or names no event.
     """
     try:
         members = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise InputError("the hook's input is not JSON", where="standard input") from error
+        raise EventError("the hook's input is not JSON", where="standard input") from error
     event = members.get("hook_event_name") if isinstance(members, dict) else None
     if not isinstance(event, str) or not event:
-        raise InputError("the hook's input names no event", where="standard input")
+        raise EventError("the hook's input names no event", where="standard input")
     return Hook(event, members)

@@ -7,10 +7,11 @@ from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.claude_code.answering import Manner, answer
 from demur.integrations.claude_code.hook import Hook
-from demur.integrations.claude_code.pins import Pins, keeping, reminding
+from demur.integrations.claude_code.pins import Pins
 from demur.integrations.claude_code.questions import aput, put, questions
+from demur.integrations.claude_code.unguarded import unguarded
 
-__all__ = ["CLAUDE_CODE", "SURFACES", "ajudge", "judge", "unguarded"]
+__all__ = ["CLAUDE_CODE", "SURFACES", "ajudge", "judge"]
 
 CLAUDE_CODE = "claude-code"
 # What has to be guarded to judge an event; every other event needs no guard.
@@ -41,7 +42,7 @@ def judge(
     bare names.
     """
     ruling = put(questions(hook, own, hook.occasion(framework)), enforcer)
-    return unguarded(hook, pins) if ruling is None else answer(hook, ruling, manner)
+    return unguarded(*hook, pins) if ruling is None else answer(hook, ruling, manner)
 
 
 async def ajudge(
@@ -55,13 +56,4 @@ async def ajudge(
 ) -> dict[str, Any]:
     """Return what to answer to an event, like `judge`; the event loop runs on meanwhile."""
     ruling = await aput(questions(hook, own, hook.occasion(framework)), enforcer)
-    return unguarded(hook, pins) if ruling is None else answer(hook, ruling, manner)
-
-
-def unguarded(hook: Hook, pins: Pins) -> dict[str, Any]:
-    """Return what to say at an event that nothing is judged at: the pinned rules, or nothing."""
-    if hook.event == "PreCompact":
-        return keeping(pins)
-    if hook.event == "SessionStart" and hook.get("source") == "compact":
-        return reminding(pins)
-    return {}
+    return unguarded(*hook, pins) if ruling is None else answer(hook, ruling, manner)

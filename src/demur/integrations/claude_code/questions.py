@@ -4,6 +4,7 @@ A call of a tool of which only its argument tells that it runs a command is two 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from demur.codes.vocabulary import Surface
@@ -13,9 +14,12 @@ from demur.enforce.ruling import Ruling
 from demur.guards.code_execution.event import Command
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.running import further_commands
-from demur.integrations.claude_code.transcript import compaction_of
+from demur.model.grant import Grant
 
 __all__ = ["Question", "about_call", "aput", "put", "questions"]
+
+# A compaction is rare, and what reads one takes long to load.
+_TRANSCRIPT = "demur.integrations.claude_code.transcript"
 
 
 class Question(NamedTuple):
@@ -36,14 +40,15 @@ def questions(hook: Hook, own: Collection[str], at: Occasion) -> Iterator[Questi
             named = {"arguments": hook.get("tool_input")}
             yield Question("tool_result", (hook.tool(own), _returned(hook), at), named)
         case "PostToolBatch":
-            calls = hook.get("tool_calls")
+            calls = hook.said("tool_calls")
             for call in calls if isinstance(calls, list) else [calls]:
                 yield from _about_batch(hook.of_call(call), own, at)
         case "UserPromptSubmit":
             yield Question("prompt", (hook.get("prompt"), at), {})
         case "PostCompact" if hook.text("compact_summary"):
             named = {"action": "compact"}
-            yield Question("check", (Surface.COMPACTION, compaction_of(hook), at), named)
+            compaction = import_module(_TRANSCRIPT).compaction_of(hook)
+            yield Question("check", (Surface.COMPACTION, compaction, at), named)
         case "Stop" | "SubagentStop" if _may_say_it_otherwise(hook):
             yield Question("answer", (hook.text("last_assistant_message"), at), {})
 
@@ -56,14 +61,16 @@ def _about_batch(call: Hook, own: Collection[str], at: Occasion) -> Iterator[Que
     """
     where = at._replace(call_id=call.text("tool_use_id"))
     named = {"arguments": call.get("tool_input")}
-    yield Question("tool_result", (call.tool(own), call.get("tool_response"), where), named)
+    yield Question("tool_result", (call.tool(own), call.said("tool_response"), where), named)
 
 
-def about_call(name: Any, given: Any, at: Occasion, source: str) -> Iterator[Question]:
-    """Yield what is to be asked about a tool call."""
+def about_call(
+    name: Any, given: Any, at: Occasion, source: str, grants: Iterable[Grant] = ()
+) -> Iterator[Question]:
+    """Yield what is to be asked about a tool call; `grants` speak for it."""
     for text in further_commands(name, given):
         yield Question("check", (Surface.CODE_EXECUTION, Command(text=text), at), {"action": name})
-    yield Question("tool_call", (name, given, at), {"source": source})
+    yield Question("tool_call", (name, given, at), {"source": source, "grants": grants})
 
 
 def put(asked: Iterable[Question], enforcer: Enforcer) -> Ruling | None:
@@ -100,7 +107,7 @@ def _is_final(ruling: Ruling) -> bool:
 def _returned(hook: Hook) -> Any:
     """Return what came back, as the model reads it: what failed begins by saying so."""
     failed = hook.event == "PostToolUseFailure"
-    return f"Error: {hook.get('error')}" if failed else hook.get("tool_response")
+    return f"Error: {hook.said('error')}" if failed else hook.said("tool_response")
 
 
 def _may_say_it_otherwise(hook: Hook) -> bool:

@@ -60,6 +60,13 @@ class Standing:
         """Return what a hook prints; the folder `project` is where its agent may work."""
         return judge(hook, self._enforcer(project), self._terms.manner, pins=self._pins)
 
+    def rehearse(self) -> None:
+        """Have the guards load what they load when they are first asked; nothing is recorded."""
+        by = Enforcer(pipeline=Pipeline(self._steps, registry=self._gate.registry))
+        by.prompt("Hello.")
+        by.tool_call("Bash", {"command": "ls"})
+        by.tool_result("Bash", "nothing")
+
     def close(self) -> None:
         """Close the gate."""
         self._gate.close()

@@ -6,10 +6,9 @@ from typing import Any
 
 import msgspec
 
-from demur.errors import InputError
 from demur.guards.compaction.guard import Compaction
 from demur.guards.compaction.message import Message, Role
-from demur.integrations.claude_code.hook import Hook
+from demur.integrations.claude_code.hook import EventError, Hook
 
 __all__ = ["compaction_of", "read_transcript"]
 
@@ -22,7 +21,7 @@ def compaction_of(hook: Hook) -> Compaction:
     It was the model that wrote the summary, whoever is said to hand it on.
 
     Raises:
-        InputError: The transcript cannot be read.
+        EventError: The transcript cannot be read.
     """
     summary = Message(role="assistant", content=hook.text("compact_summary") or "")
     before = read_transcript(Path(hook.text("transcript_path") or ""))
@@ -33,15 +32,15 @@ def read_transcript(path: Path) -> tuple[Message, ...]:
     """Return what was said since the last compaction, oldest first.
 
     Raises:
-        InputError: It cannot be read, or is too large.
+        EventError: It cannot be read, or is too large.
     """
     try:
         if path.stat().st_size > _LARGEST:
-            raise InputError(f"more than {_LARGEST} bytes", where="transcript_path")
+            raise EventError(f"more than {_LARGEST} bytes", where="transcript_path")
         lines = path.read_bytes().splitlines()
     except OSError as error:
         reason = str(error.strerror or error).lower()
-        raise InputError(f"cannot be read: {reason}", where="transcript_path") from error
+        raise EventError(f"cannot be read: {reason}", where="transcript_path") from error
     said: list[Message] = []
     for line in lines:
         entry = _entry(line)

@@ -96,12 +96,10 @@ class Asking(NamedTuple):
         Raises:
             InputTypeError: Nobody is given who decides, or a setting is something else.
         """
-        if not isinstance(by, Enforcer | Gate):
-            raise InputTypeError.expected("who decides", "a `Gate` or an `Enforcer`", by)
         if isinstance(accepted, str):
             raise InputTypeError.expected("`accepted`", "a list of constraints", accepted)
         return cls(
-            enforcer=by if isinstance(by, Enforcer) else _enforcer(by),
+            enforcer=_enforcer(by) if isinstance(by, Gate) else Enforcer.of(by),
             request=request,
             accepted=tuple(accepted),
             grants=grants if callable(grants) else tuple(grants),

@@ -39,11 +39,14 @@ from agents import (
 from agents.memory import Session
 from agents.result import RunResultBase
 
+from demur.enforce.approval import Approval, GrantFor, check_approval
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused, Ruling
-from demur.errors import InputError, InputTypeError
+from demur.errors import InputError
+from demur.gate.gate import Gate
+from demur.integrations.openai_agents.custom import Rulings
 from demur.integrations.openai_agents.form import to_output
-from demur.integrations.openai_agents.hooks import Approved, Hooks, Whose
+from demur.integrations.openai_agents.hooks import Hooks, Whose
 from demur.integrations.openai_agents.protection import Protection
 from demur.integrations.openai_agents.session import CleanSession
 from demur.integrations.openai_agents.stream import Guarding, Refusal, released
@@ -59,26 +62,36 @@ class AgentsGuard:
 
     `occasion` says for whom a run is, by its context; what it leaves open is filled in.
     `on_model_refusal`: a model's own refusal becomes the final output in words, or `Refused`
-    is raised. With `approved`, a call that waits for approval interrupts the run; once it is
-    approved there, the grants that `approved` gives for its ruling speak for it.
+    is raised. With `approval="interrupt"`, a call that waits for approval interrupts the run.
+    Once somebody approved it there, it is decided again, with the grants that `grant_for` gives
+    for its ruling and the SDK's context of the call, or that the enforcer's authority has by
+    then. Where there are none, the model is told: an approval alone lifts nothing.
     """
 
     def __init__(
         self,
-        enforcer: Enforcer,
+        enforcer: Enforcer | Gate,
         *,
         occasion: Whose | None = None,
         on_model_refusal: OnModelRefusal = "say",
-        approved: Approved | None = None,
+        approval: Approval = "message",
+        grant_for: GrantFor | None = None,
     ) -> None:
-        if not isinstance(enforcer, Enforcer):
-            raise InputTypeError.expected("enforcer", "an `Enforcer`", enforcer)
         if on_model_refusal not in get_args(OnModelRefusal):
             wrong = f"unknown setting `{on_model_refusal}`"
             raise InputError(wrong, where="on_model_refusal", help="`say` or `raise`")
-        self._enforcer = enforcer
-        self._waits = approved is not None
-        self._hooks = Hooks(enforcer, occasion, approved, says=on_model_refusal == "say")
+        self._enforcer = Enforcer.of(enforcer)
+        self._waits = check_approval(approval) == "interrupt"
+        self._hooks = Hooks(
+            self._enforcer,
+            occasion,
+            grant_for,
+            says=on_model_refusal == "say",
+            waits=self._waits,
+        )
+        self._rulings = Rulings(
+            self._hooks.due, self._hooks.call, self._hooks.result, self._hooks.tripwire
+        )
         self._exempt: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self.input_guardrail: InputGuardrail[Any] = self._hooks.input
         self.output_guardrail: OutputGuardrail[Any] = self._hooks.output
@@ -202,6 +215,7 @@ class AgentsGuard:
             self.tool_output_guardrail,
             self._hooks.handed_over,
             self._hooks.needs_approval if self._waits else None,
+            self._rulings,
             self._exempt,
             frozenset(unguarded),
         )

@@ -2,7 +2,7 @@
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -22,8 +22,10 @@ from agents import (
     ToolOutputGuardrail,
     ToolOutputGuardrailData,
 )
+from agents.tool_context import ToolContext
 from agents.tracing import get_current_trace
 
+from demur.enforce.approval import GrantFor
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Refused, Ruling
 from demur.integrations.openai_agents.form import (
@@ -35,17 +37,14 @@ from demur.integrations.openai_agents.form import (
     to_tool_output,
 )
 from demur.integrations.openai_agents.run import Run
-from demur.model.grant import Grant
 
-__all__ = ["Approved", "Hooks", "Whose"]
+__all__ = ["Hooks", "Whose"]
 
 _FRAMEWORK = "openai-agents"
 _NAME = "demur"
 _NO_TRACE = "no-op"
 _MOST_KEPT = 1_000
 
-# Who gives grants for a call that a person approved in the SDK.
-Approved = Callable[[Ruling], Iterable[Grant]]
 # For whom a run is.
 Whose = Callable[[RunContextWrapper[Any]], Occasion]
 
@@ -62,12 +61,19 @@ class Hooks:
     """Rules where the SDK asks, and knows its runs. Safe to share between tasks."""
 
     def __init__(
-        self, enforcer: Enforcer, whose: Whose | None, approved: Approved | None, *, says: bool
+        self,
+        enforcer: Enforcer,
+        whose: Whose | None,
+        grant_for: GrantFor | None,
+        *,
+        says: bool,
+        waits: bool,
     ) -> None:
         self._enforcer = enforcer
         self._whose = whose
-        self._approved = approved
+        self._grant_for = grant_for
         self._says = says
+        self._waits = waits
         self._runs: WeakKeyDictionary[RunContextWrapper[Any], Run] = WeakKeyDictionary()
         self._traces: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._numbers = count(1)
@@ -114,29 +120,36 @@ class Hooks:
         return GuardrailFunctionOutput(info_of(told), tripwire_triggered=False)
 
     async def _on_tool_call(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
-        ctx = data.context
-        name, arguments = ctx.qualified_tool_name, ctx.tool_arguments
-        at = self.at(ctx)._replace(call_id=ctx.tool_call_id)
-        ruling = self.ruled(at, name, arguments)
-        if ruling is None:
-            ruling = await self._enforcer.atool_call(name, arguments, at)
-        waits = ruling.may_be_approved and self._approved is not None
-        if waits and ctx.is_tool_approved(ctx.tool_name, ctx.tool_call_id):
-            assert self._approved is not None
-            grants = self.run(ctx).grants = tuple(self._approved(ruling))
-            ruling = await self._enforcer.atool_call(name, arguments, at, grants=grants)
-        return to_tool_output(ruling)
+        return to_tool_output(await self.call(data.context, data.context.tool_arguments))
 
     async def _on_tool_result(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
         ctx = data.context
-        ruling = await self._enforcer.atool_result(
+        return to_tool_output(await self.result(ctx, data.output, ctx.tool_arguments))
+
+    async def call(self, ctx: ToolContext[Any], arguments: Mapping[str, Any] | str) -> Ruling:
+        """Return the ruling on a call that is due."""
+        name, at = ctx.qualified_tool_name, self.at(ctx)._replace(call_id=ctx.tool_call_id)
+        ruling = self.ruled(at, name, arguments)
+        if ruling is None:
+            ruling = await self._enforcer.atool_call(name, arguments, at)
+        if ruling.may_be_approved and ctx.is_tool_approved(ctx.tool_name, ctx.tool_call_id):
+            given = () if self._grant_for is None else self._grant_for(ruling, ctx)
+            grants = self.run(ctx).grants = tuple(given)
+            # Without a grant from here, too: whom the enforcer asks may have one by now.
+            ruling = await self._enforcer.atool_call(name, arguments, at, grants=grants)
+        return ruling
+
+    async def result(
+        self, ctx: ToolContext[Any], output: Any, arguments: Mapping[str, Any] | str
+    ) -> Ruling:
+        """Return the ruling on what a call returned."""
+        return await self._enforcer.atool_result(
             ctx.qualified_tool_name,
-            data.output,
+            output,
             self.at(ctx)._replace(call_id=ctx.tool_call_id),
-            arguments=ctx.tool_arguments,
+            arguments=arguments,
             grants=self.run(ctx).grants,
         )
-        return to_tool_output(ruling)
 
     async def handed_over(
         self, ctx: RunContextWrapper[Any], name: str, arguments: str
@@ -148,8 +161,12 @@ class Hooks:
         """
         ruling = await self._enforcer.atool_call(name, arguments or "{}", self.at(ctx))
         if not ruling.allowed and ruling.is_hard:
-            raise ToolInputGuardrailTripwireTriggered(self.tool_input, to_tool_output(ruling))
+            raise self.tripwire(ruling)
         return None if ruling.allowed else ruling.message
+
+    def tripwire(self, ruling: Ruling) -> ToolInputGuardrailTripwireTriggered:
+        """Return what ends a run before a call."""
+        return ToolInputGuardrailTripwireTriggered(self.tool_input, to_tool_output(ruling))
 
     async def needs_approval(
         self,
@@ -160,22 +177,38 @@ class Hooks:
         call_id: str,
     ) -> bool:
         """Return whether a call has to wait for a person: by its own setting, or by ours."""
+
+        def own(given: Mapping[str, Any]) -> Any:
+            return before(ctx, given, call_id) if callable(before) else before
+
+        return (await self.due(name, own, ctx, arguments, call_id))[1]
+
+    async def due(
+        self,
+        name: str,
+        own: Callable[[Mapping[str, Any]], Any],
+        ctx: RunContextWrapper[Any],
+        arguments: Mapping[str, Any],
+        call_id: str,
+    ) -> tuple[Ruling, bool]:
+        """Return the ruling on a call before it is due, and whether it waits for a person."""
         at, run = self.at(ctx)._replace(call_id=call_id), self.run(ctx)
         await run.go_on()
         ruling = await self._enforcer.atool_call(name, arguments, at)
         self._calls[at.run, call_id] = _Asked(name, arguments, ruling)
         while len(self._calls) > _MOST_KEPT:
             self._calls.popitem(last=False)
-        if ruling.may_be_approved:
+        if ruling.may_be_approved and self._waits:
             run.waiting[call_id] = ruling
-            return True
-        asked = before(ctx, arguments, call_id) if callable(before) else before
-        return bool(await asked if inspect.isawaitable(asked) else asked)
+            return ruling, True
+        asked = own(arguments)
+        return ruling, bool(await asked if inspect.isawaitable(asked) else asked)
 
-    def ruled(self, at: Occasion, name: str, arguments: str) -> Ruling | None:
+    def ruled(self, at: Occasion, name: str, arguments: Mapping[str, Any] | str) -> Ruling | None:
         """Return the ruling that was made when the SDK asked for an approval, or None."""
         asked = self._calls.pop((at.run, str(at.call_id)), None)
-        if asked is None or asked.name != name or asked.arguments != parsed(arguments):
+        given = parsed(arguments) if isinstance(arguments, str) else arguments
+        if asked is None or asked.name != name or asked.arguments != given:
             return None
         return asked.ruling
 

@@ -1,7 +1,7 @@
 """Guardrails on an agent of the OpenAI Agents SDK, on its tools, and on whom it hands over to."""
 
-import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
+from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from agents import (
     Agent,
     CodeInterpreterTool,
+    CustomTool,
     FileSearchTool,
     FunctionTool,
     Handoff,
@@ -24,8 +25,11 @@ from agents import (
     ToolSearchTool,
     WebSearchTool,
 )
+from agents.sandbox import SandboxAgent
 
 from demur.errors import InputError, InputTypeError
+from demur.integrations.openai_agents.capability import guarded_capability, is_guarded_by
+from demur.integrations.openai_agents.custom import Custom, Rulings
 from demur.integrations.openai_agents.handover import Asks, Handover, Whither
 
 __all__ = ["Protection"]
@@ -50,7 +54,8 @@ _Done = dict[int, tuple[Agent[Any], Agent[Any]]]
 class Protection(NamedTuple):
     """What is attached.
 
-    `asks` rules on handoffs, `waits` says which calls wait for a person. Tools that are named
+    `asks` rules on handoffs, `waits` says which calls wait for a person, `rulings` are for
+    tools that have no place for guardrails. Tools that are named
     in `unguarded` may go without, and are kept in `exempt`, by id: those may go ever after.
     """
 
@@ -60,6 +65,7 @@ class Protection(NamedTuple):
     tool_output: ToolOutputGuardrail[Any]
     asks: Asks
     waits: _Waits | None
+    rulings: Rulings
     exempt: WeakValueDictionary[int, Any]
     unguarded: frozenset[str] = frozenset()
 
@@ -88,15 +94,24 @@ class Protection(NamedTuple):
         return (
             _has(agent.input_guardrails, self.input)
             and _has(agent.output_guardrails, self.output)
-            and all(map(self._holds_tool, agent.tools))
+            and all(self._holds_tool(tool, seen) for tool in agent.tools)
             and all(map(self._holds_rails, agent.mcp_servers))
+            and all(is_guarded_by(one, self.tool_input) for one in _capabilities(agent))
             and all(self._holds_handoff(one, agent, seen) for one in agent.handoffs)
         )
 
-    def _holds_tool(self, tool: Any) -> bool:
+    def _holds_tool(self, tool: Any, seen: set[int]) -> bool:
+        if isinstance(tool, Custom) and tool.rulings == self.rulings:
+            return True
         if not isinstance(tool, FunctionTool):
             return self._may_go_without(tool)
-        return self._holds_rails(tool) and self._holds_wait(tool)
+        within = id(tool) in self.exempt or self._holds_behind(tool, seen)
+        return within and self._holds_rails(tool) and self._holds_wait(tool)
+
+    def _holds_behind(self, tool: FunctionTool, seen: set[int]) -> bool:
+        """Return whether the agent that runs as a tool is guarded, if it is one."""
+        behind = getattr(tool, "_agent_instance", None)
+        return behind is None or self.holds(behind, seen)
 
     def _holds_rails(self, one: Any) -> bool:
         inside = _has(one.tool_input_guardrails, self.tool_input)
@@ -111,10 +126,12 @@ class Protection(NamedTuple):
         return isinstance(one, Handover) and one.asks == self.asks and one.whither.owner is owner
 
     def _copy(self, agent: Agent[Any], done: _Done) -> Agent[Any]:
+        more = {} if not _capabilities(agent) else {"capabilities": self._capabilities(agent)}
         clone = agent.clone(
             tools=[self._tool(tool) for tool in agent.tools],
             input_guardrails=_with(agent.input_guardrails, self.input),
             output_guardrails=_with(agent.output_guardrails, self.output),
+            **more,
         )
         # Before its handovers: agents may hand over to each other in a circle.
         done[id(agent)] = (agent, clone)
@@ -125,22 +142,40 @@ class Protection(NamedTuple):
             server.tool_output_guardrails = _with(server.tool_output_guardrails, self.tool_output)
         return clone
 
+    def _capabilities(self, agent: Agent[Any]) -> list[Any]:
+        return [
+            one
+            if is_guarded_by(one, self.tool_input)
+            else guarded_capability(one, self.tool_input, self._tool)
+            for one in _capabilities(agent)
+        ]
+
     def _tool(self, tool: Any) -> Any:
+        if isinstance(tool, CustomTool) and tool.name not in self.unguarded:
+            return tool if self._holds_tool(tool, set()) else Custom(tool, self.rulings)
         if not isinstance(tool, FunctionTool):
             self._check_other(tool)
             return tool
-        if self._holds_tool(tool):
+        if self._holds_tool(tool, set()):
             return tool
-        waits = tool.needs_approval
+        guarded = copy(tool)
+        self._check_behind(tool, guarded)
+        guarded.tool_input_guardrails = _with(tool.tool_input_guardrails, self.tool_input)
+        guarded.tool_output_guardrails = _with(tool.tool_output_guardrails, self.tool_output)
         if not self._holds_wait(tool):
             assert self.waits is not None
-            waits = partial(self.waits, tool.qualified_name, waits)
-        return dataclasses.replace(
-            tool,
-            tool_input_guardrails=_with(tool.tool_input_guardrails, self.tool_input),
-            tool_output_guardrails=_with(tool.tool_output_guardrails, self.tool_output),
-            needs_approval=waits,
-        )
+            guarded.needs_approval = partial(self.waits, tool.qualified_name, tool.needs_approval)
+        return guarded
+
+    def _check_behind(self, tool: FunctionTool, guarded: FunctionTool) -> None:
+        if tool.name in self.unguarded or id(tool) in self.exempt:
+            self.exempt[id(guarded)] = guarded
+        elif not self._holds_behind(tool, set()):
+            raise InputError(
+                f"the agent behind the tool `{tool.name}` is not guarded",
+                where="tools",
+                help="`guard.protect(agent).as_tool(…)`, or name the tool in `unguarded`",
+            )
 
     def _check_other(self, tool: Any) -> None:
         if tool.name in self.unguarded:
@@ -172,6 +207,11 @@ class Protection(NamedTuple):
             return self.agent(agent, {**done})
 
         return Handover(inner, self.asks, Whither(owner, target, guarded))
+
+
+def _capabilities(agent: Agent[Any]) -> list[Any]:
+    """Return what gives an agent tools once it runs."""
+    return list(agent.capabilities) if isinstance(agent, SandboxAgent) else []
 
 
 def _has(guardrails: Iterable[Any] | None, ours: Any) -> bool:

@@ -2,7 +2,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +15,7 @@ from demur.integrations.claude_code.asking import (
     ask_warm,
     can_listen,
     is_private,
+    is_starting,
     socket_path,
     start_warm,
 )
@@ -137,3 +138,27 @@ def test_only_one_process_may_listen(folder: Path) -> None:
         assert (first, second) == (True, False)
     with alone(folder / "s.sock") as later:
         assert later
+
+
+def test_who_is_about_to_listen_is_known_by_its_lock(folder: Path) -> None:
+    path = folder / "s.sock"
+    assert not is_starting(path)
+    with alone(path):
+        assert is_starting(path)
+        path.touch()
+        assert not is_starting(path)
+        path.unlink()
+        folder.chmod(0o755)
+        assert not is_starting(path)
+        folder.chmod(0o700)
+    assert not is_starting(path)
+
+
+def test_who_only_looks_keeps_nobody_from_listening(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as looking:
+        looking.enter_context(alone(folder / "s.sock"))
+        monkeypatch.setattr("time.sleep", lambda wait_s: looking.close() if wait_s else None)
+        with alone(folder / "s.sock") as first:
+            assert first

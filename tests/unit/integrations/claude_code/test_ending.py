@@ -205,3 +205,11 @@ def test_an_event_that_is_not_guarded_opens_nothing(tmp_path: Path) -> None:
 
     assert ending_alone(raw, Terms(tmp_path / "state")) == Ending()
     assert not (tmp_path / "state").exists()
+
+
+def test_a_transcript_that_cannot_be_read_is_no_fault_of_the_policy(tmp_path: Path) -> None:
+    members = {"compact_summary": "all is well", "transcript_path": str(tmp_path / "none")}
+    raw = json.dumps({"hook_event_name": "PostCompact", **members}).encode()
+    ending = ending_alone(raw, Terms(tmp_path / "state"))
+
+    assert ending.stderr.startswith("REFUSED: REQUEST_INVALID: transcript_path: cannot be read")

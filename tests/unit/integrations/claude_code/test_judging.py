@@ -187,3 +187,34 @@ def test_pinned_rules_come_up_around_a_compaction(enforcer: Enforcer) -> None:
 
 def test_an_event_that_nobody_knows_passes(enforcer: Enforcer) -> None:
     assert judge(Hook("SomethingNew", {}), enforcer) == {}
+
+
+@pytest.mark.parametrize(
+    ("event", "members"),
+    [
+        ("PostToolUse", {"tool_output": {"stdout": ORDERS}}),
+        ("PostToolUseFailure", {"failure": ORDERS}),
+        ("PostToolBatch", {"calls": [{"tool_response": ORDERS}]}),
+        ("PostToolBatch", {"tool_calls": [{"output": ORDERS}]}),
+    ],
+)
+def test_what_came_back_under_another_name_is_judged_all_the_same(
+    event: str, members: dict[str, Any], enforcer: Enforcer
+) -> None:
+    known = {"session_id": "s", "tool_name": "Bash", "tool_input": {"command": "cat page"}}
+    output = judge(Hook(event, {**known, **members}), enforcer)
+
+    assert "REFUSED: " in json.dumps(output)
+    assert ORDERS not in json.dumps(output)
+    assert (output.get("continue") is False) == (event != "PostToolUseFailure")
+
+
+def test_nothing_that_came_back_is_nothing_to_judge(enforcer: Enforcer) -> None:
+    members = {"session_id": "s", "tool_name": "Bash", "tool_input": {}, "duration_ms": 3}
+
+    assert judge(Hook("PostToolUse", members), enforcer) == {}
+
+
+@pytest.mark.parametrize("members", [{}, {"tool_calls": []}])
+def test_a_batch_of_nothing_passes(members: dict[str, Any], enforcer: Enforcer) -> None:
+    assert judge(Hook("PostToolBatch", {"session_id": "s", **members}), enforcer) == {}

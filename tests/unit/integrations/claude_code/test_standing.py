@@ -29,6 +29,16 @@ def test_one_surface_is_guarded_by_its_own_guards_alone(tmp_path: Path) -> None:
             assert standing.judge(Hook("PostToolUse", members), "/srv/a") == {}
 
 
+def test_a_rehearsal_leaves_nothing_behind(tmp_path: Path) -> None:
+    with Standing(Terms(tmp_path / "state")) as standing:
+        standing.rehearse()
+        store = standing._gate.store
+
+        assert store is not None
+        assert list(store.find()) == []
+        assert not (tmp_path / "state" / "sessions").exists()
+
+
 def test_it_is_fresh_until_a_file_changes(tmp_path: Path) -> None:
     policy, config, pins = (tmp_path / name for name in ("p.yaml", "demur.toml", "pins.md"))
     policy.write_text(f"{POLICY}defaults: {{verdict: ALLOW}}\nrules: []\n")

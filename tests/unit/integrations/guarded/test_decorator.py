@@ -388,7 +388,7 @@ def test_a_function_without_a_name_needs_an_action(nameless: Any, gate: Gate) ->
     [
         ({"on_refusal": "shout"}, "unknown way to refuse"),
         ({"accepted": "dry_run"}, "a list of constraints"),
-        ({"by": None}, "a `Gate` or an `Enforcer`"),
+        ({"by": None}, "an `Enforcer` or a `Gate`"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_said_at_once(
