@@ -7,6 +7,7 @@ can never match from the middle of a letter.
 """
 
 import unicodedata
+from bisect import bisect_right
 
 from demur.scan.lookalikes import LOOKALIKES
 
@@ -18,7 +19,12 @@ _BASE = len(_TRAILS)
 # Two trails after one of the first leads; above that, the last lead and four trails.
 _SHORT = (len(_LEADS) - 1) * _BASE**2
 _LONG = _BASE**4
-_REMEMBERED = 20_000
+# From here on no letter has a form of its own, but for the tags, which nobody sees.
+_OPAQUE = 0x30000
+_TAGS = range(0xE0000, 0xE1000)
+# Not assigned, for private use, and surrogates: nothing is known about them.
+_UNKNOWN = frozenset({"Cn", "Co", "Cs"})
+_BEYOND = 0x10000
 # Marks that change how a letter looks, not which letter it is.
 _MARKS = (
     (0x0300, 0x036F),
@@ -41,18 +47,24 @@ _INVISIBLE = (
     (0xFFA0, 0xFFA0),
     (0xE0000, 0xE0FFF),
 )
+_MARK_EDGES = [edge for first, last in _MARKS for edge in (first, last + 1)]
+_INVISIBLE_EDGES = [edge for first, last in _INVISIBLE for edge in (first, last + 1)]
 
 
 class _Folded(dict[int, str]):
     """The folded form by code point, made when first asked for; a table for `str.translate`.
 
-    Each form is a text of single bytes. It remembers so many and no more: text from
-    strangers must not fill the memory.
+    Each form is a text of single bytes. What is not assigned is not remembered: there are a
+    million of those, and text from strangers must not fill the memory, nor take the room of
+    letters that people write.
     """
 
     def __missing__(self, point: int) -> str:
-        folded = fold_character(chr(point))
-        if len(self) < _REMEMBERED:
+        if point >= _OPAQUE and point not in _TAGS:
+            return chr(point).encode().decode("latin-1")
+        character = chr(point)
+        folded = fold_character(character)
+        if point < _BEYOND or unicodedata.category(character) not in _UNKNOWN or point in _TAGS:
             self[point] = folded
         return folded
 
@@ -61,22 +73,25 @@ def fold_character(character: str) -> str:
     """Return the folded form of one character: nothing, a space, or a text of single bytes."""
     if character.isspace():
         return " "
-    if _within(character, _INVISIBLE):
+    if _within(character, _INVISIBLE_EDGES):
         return ""
     if character in LOOKALIKES:
         return LOOKALIKES[character]
     plain = unicodedata.normalize("NFKD", character).casefold()
+    if plain == character:
+        return _unit(character)
     return "".join(map(_unit, unicodedata.normalize("NFKD", plain)))
 
 
-def _within(character: str, ranges: tuple[tuple[int, int], ...]) -> bool:
-    point = ord(character)
-    return any(first <= point <= last for first, last in ranges)
+def _within(character: str, edges: list[int]) -> bool:
+    """Return whether a character stands in one of the ranges that begin and end at the edges."""
+    return bisect_right(edges, ord(character)) % 2 == 1
 
 
 def _unit(character: str) -> str:
     category = unicodedata.category(character)
-    if category in {"Cc", "Cf"} or _within(character, _MARKS) or _within(character, _INVISIBLE):
+    unseen = _within(character, _MARK_EDGES) or _within(character, _INVISIBLE_EDGES)
+    if unseen or category in {"Cc", "Cf"}:
         return " " if character.isspace() else ""
     if character.isascii():
         return character

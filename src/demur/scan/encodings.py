@@ -4,11 +4,9 @@ They are asked only where a cheap look says that it may pay. Each goes over the 
 decides nothing by trying again, and yields only what reads as text afterwards.
 """
 
-import base64
 import binascii
 import html
 import re
-import string
 from collections.abc import Callable, Iterator
 
 from demur.scan.view import Patch
@@ -19,23 +17,30 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*+")
 _HEX = re.compile(
     r"(?<![0-9A-Za-z])(?:0x|\\x)?[0-9A-Fa-f]{2}(?:[ :,]?(?:0x|\\x)?[0-9A-Fa-f]{2}){5,}+"
 )
-_PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+# Each of the above holds this, which is found sooner.
+_HEX_DIGITS = re.compile(r"[0-9A-Fa-f]{2}(?:[ :,]?(?:0x|\\x)?[0-9A-Fa-f]{2}){5}")
+# Those that begin with one sign, or one sort of it, pass quickly over everything else.
+_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,31}[0-9]{0,2});")
 _ESCAPE = re.compile(
-    r"(?:\\u[0-9A-Fa-f]{4})+|(?:\\x[0-9A-Fa-f]{2})+|\\u\{[0-9A-Fa-f]{1,6}\}|\\U[0-9A-Fa-f]{8}"
+    r"\\(?:u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*"
+    r"|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8})"
 )
 # Each letter says at once that it stands alone: asking at the end would go back and forth.
 _SPACED = re.compile(
-    r"(?<![A-Za-z])[A-Za-z]([ ._*|/,+~-])[A-Za-z](?![A-Za-z])(?:\1[A-Za-z](?![A-Za-z]))++"
+    r"[A-Za-z](?<![A-Za-z][A-Za-z])([ ._*|/,+~-])[A-Za-z](?![A-Za-z])"
+    r"(?:\1[A-Za-z](?![A-Za-z]))++"
 )
-_LEET = re.compile(r"[A-Za-z0-9@$!|]{3,}")
-_LEET_SIGN = re.compile(r"[0134578@$!|]")
-_LEET_SIGNS = string.ascii_letters + string.digits + "@$!|"
+# Passes over what is all letters, and takes the next word with anything else in it.
+_LEET = re.compile(r"(?:[A-Za-z]*+[^A-Za-z0-9@$!|]++)*+(?:(?P<word>[A-Za-z0-9@$!|]++)|\Z)")
+_LEET_TABLES = {one: str.maketrans("0134578@$!|", f"o{one}eastbasil") for one in "il"}
+_SHORTEST_LEET = 3
 _SMUGGLED = re.compile(
     "(?P<tags>[\U000e0020-\U000e007e]{2,})"
     "|(?P<selectors>[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,})"
     "|(?P<zero_width>[\u200b\u200c\u200d\u2060\ufeff]{16,})"
 )
+_CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\r")
 _NOT_HEX = re.compile(r"0x|\\x|[ :,]")
 _NOT_BASE64 = str.maketrans("-_", "+/", "\r\n")
 _SHORTEST = 6
@@ -62,9 +67,10 @@ def _as_text(raw: bytes) -> str:
 def _base64(text: str) -> Iterator[Patch]:
     for found in _BASE64.finditer(text):
         plain = found[0].translate(_NOT_BASE64)
-        if not _begins_as_text(_unpadded(plain[:_GLANCE])):
+        raw = _unpadded(plain[:_GLANCE])
+        if not _begins_as_text(raw):
             continue
-        if decoded := _as_text(_unpadded(plain)):
+        if decoded := _as_text(raw if len(plain) <= _GLANCE else _unpadded(plain)):
             end = found.end()
             end += len(text[end : end + 2]) - len(text[end : end + 2].lstrip("="))
             yield Patch(found.start(), end, decoded, "base64")
@@ -73,14 +79,14 @@ def _base64(text: str) -> Iterator[Patch]:
 def _unpadded(digits: str) -> bytes:
     """Return what base64 digits mean, without padding; a last one that means nothing is left."""
     whole = digits[: len(digits) - (len(digits) % 4 == 1)]
-    return base64.b64decode(whole + "=" * (-len(whole) % 4))
+    return binascii.a2b_base64(whole + "=" * (-len(whole) % 4))
 
 
 def _begins_as_text(raw: bytes) -> bool:
     """Return whether the bytes may be the beginning of a text."""
     if raw[1::2].count(0) > len(raw) // 3:
         return True
-    controls = sum(byte < 32 and byte not in b"\t\n\r" for byte in raw)
+    controls = len(raw) - len(raw.translate(None, _CONTROLS))
     return controls <= len(raw) // 20 and _decodes(raw)
 
 
@@ -94,6 +100,8 @@ def _decodes(raw: bytes) -> bool:
 
 
 def _hex(text: str) -> Iterator[Patch]:
+    if not _HEX_DIGITS.search(text):
+        return
     for found in _HEX.finditer(text):
         decoded = _as_text(binascii.unhexlify(_NOT_HEX.sub("", found[0])))
         if decoded:
@@ -107,20 +115,32 @@ def _percent(text: str) -> Iterator[Patch]:
 
 
 def _entity(text: str) -> Iterator[Patch]:
+    known: dict[str, str] = {}
     for found in _ENTITY.finditer(text):
-        decoded = html.unescape(found[0])
-        if decoded != found[0]:
+        entity = found[0]
+        decoded = known.get(entity)
+        if decoded is None:
+            decoded = known[entity] = html.unescape(entity)
+        if decoded != entity:
             yield Patch(found.start(), found.end(), decoded, "html")
 
 
 def _escape(text: str) -> Iterator[Patch]:
     for found in _ESCAPE.finditer(text):
-        digits = found[0].replace("{", "").replace("}", "").lower()
-        points = [int(number[1:], 16) for number in digits.split("\\")[1:]]
-        if max(points) <= 0x10FFFF:
-            raw = "".join(map(chr, points)).encode("utf-16-le", "surrogatepass")
-            decoded = raw.decode("utf-16-le", "replace")
+        decoded = _unescaped(found[0])
+        if decoded is not None:
             yield Patch(found.start(), found.end(), decoded, "escape")
+
+
+def _unescaped(run: str) -> str | None:
+    if run[1] == "x":
+        return bytes.fromhex(run.replace("\\x", "")).decode("latin-1")
+    if run[1:3] != "u{" and run[1] == "u":
+        return bytes.fromhex(run.replace("\\u", "")).decode("utf-16-be", "replace")
+    point = int(run[2:].strip("{}"), 16)
+    if point > 0x10FFFF:
+        return None
+    return chr(point).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _spaced(text: str) -> Iterator[Patch]:
@@ -130,26 +150,19 @@ def _spaced(text: str) -> Iterator[Patch]:
 
 def leet(text: str, one: str = "i") -> Iterator[Patch]:
     """Yield the words in which digits and signs stand for letters, with `one` for a 1 inside."""
-    table = str.maketrans("0134578@$!|", f"o{one}eastbasil")
-    for found in _leet_words(text):
+    table = _LEET_TABLES[one]
+    for found in _LEET.finditer(text):
+        whole = found["word"]
+        if whole is None or len(whole) < _SHORTEST_LEET:
+            continue
         # At the end of a word these are what they always are.
-        word = found[0].rstrip("!|")
-        read = _ones(word).translate(table)
-        if read != word and read.isalpha() and not word.isdigit():
-            yield Patch(found.start(), found.start() + len(word), read, "leet")
-
-
-def _leet_words(text: str) -> Iterator[re.Match[str]]:
-    """Yield the words with such a sign; most words have none, and are passed over quickly."""
-    done = 0
-    for sign in _LEET_SIGN.finditer(text):
-        place = sign.start()
-        if place >= done:
-            start = done + len(text[done:place].rstrip(_LEET_SIGNS))
-            found = _LEET.match(text, start)
-            done = found.end() if found else place + 1
-            if found:
-                yield found
+        word = whole.rstrip("!|")
+        if word.isdigit() or word.isalpha():
+            continue
+        read = (_ones(word) if "1" in word else word).translate(table)
+        if read.isalpha():
+            start = found.start("word")
+            yield Patch(start, start + len(word), read, "leet")
 
 
 def _ones(word: str) -> str:
@@ -192,7 +205,8 @@ def _zero_width(run: str) -> str:
 
 def rot13(text: str) -> str:
     """Return `text` with each letter 13 places on."""
-    return text.translate(_ROT13)
+    # Byte by byte, for speed: no byte of another letter is that of an ASCII letter.
+    return text.encode("utf-8", "surrogatepass").translate(_ROT13).decode("utf-8", "surrogatepass")
 
 
 _UNSEEN: dict[str, Callable[[str], str]] = {
@@ -200,9 +214,9 @@ _UNSEEN: dict[str, Callable[[str], str]] = {
     "selectors": _selectors,
     "zero_width": _zero_width,
 }
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 _TURNED = _LETTERS[13:] + _LETTERS[:13]
-_ROT13 = str.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
+_ROT13 = bytes.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
 
 # In the order in which they are believed where two could read the same.
 DECODERS: dict[str, Callable[[str], Iterator[Patch]]] = {

@@ -21,9 +21,10 @@ _ASCII = bytes(range(128))
 _SPACES = b" \t\n\v\f\r\x1c\x1d\x1e\x1f"
 _CONTROLS = bytes(byte for byte in (*range(32), 127) if byte not in _SPACES)
 _TABLE = bytes(32 if byte in _SPACES else byte for byte in range(256)).lower()
-_SPACE = ord(" ")
+_SPACE_RUN = re.compile(b"  +")
 _FEW = 16
-# The way back is worked out for one piece of the text at a time.
+# The way back is worked out for wide pieces of the text, and within one of them for small ones.
+_WIDE = 8_192
 _PIECE = 256
 _HIDDEN = frozenset(
     chr(point)
@@ -42,17 +43,31 @@ _CAPITALS = frozenset(CAPITALS)
 _CAPITAL = re.compile("(?<=[A-Za-z])[{0}]|[{0}](?=[A-Za-z])".format("".join(CAPITALS)))
 
 
+# Of Latin-1, most characters are one byte when folded or none; the others are put in afterwards,
+# and none of their forms holds the byte of another.
+_LATIN = tuple(FOLDED[point].encode("latin-1") for point in range(256))
+_LATIN_LONG = {number: form for number, form in enumerate(_LATIN) if len(form) > 1}
+_LATIN_GONE = bytes(number for number, form in enumerate(_LATIN) if not form)
+_LATIN_TABLE = b"".join(
+    form if len(form) == 1 else bytes([number]) for number, form in enumerate(_LATIN)
+)
+_NOT_LONG = bytes(number for number in range(256) if number not in _LATIN_LONG)
+
+_Offset = tuple[int, bool]
+
+
 class Folded:
     """Folded bytes of a text, and where in the text they come from."""
 
-    __slots__ = ("_pieces", "_text", "data", "hidden")
+    __slots__ = ("_small", "_text", "_wide", "data", "hidden")
 
     def __init__(self, text: str, data: bytes, *, hidden: bool = False) -> None:
         self.data = data
         # Whether the text holds characters that nobody sees and that can carry a message.
         self.hidden = hidden
         self._text = text
-        self._pieces: list[tuple[int, bool]] | None = None
+        self._wide: list[_Offset] | None = None
+        self._small: dict[int, list[_Offset]] = {}
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the characters of the original that the bytes from `start` to `end` came from."""
@@ -68,21 +83,25 @@ class Folded:
             return len(self._text)
         if len(self.data) == len(self._text) and self._text.isascii():
             return byte
-        if self._pieces is None:
-            self._pieces = self._measure()
-        piece = bisect_right(self._pieces, byte, key=_offset) - 1
-        offset, space = self._pieces[piece]
-        return next(islice(self._origins(piece * _PIECE, space=space), byte - offset, None))
+        if self._wide is None:
+            self._wide = self._measure(0, len(self._text), _WIDE, (0, False))
+        wide = bisect_right(self._wide, byte, key=_offset) - 1
+        first = wide * _WIDE
+        if wide not in self._small:
+            last = min(first + _WIDE, len(self._text))
+            self._small[wide] = self._measure(first, last, _PIECE, self._wide[wide])
+        small = bisect_right(self._small[wide], byte, key=_offset) - 1
+        offset, space = self._small[wide][small]
+        places = self._origins(first + small * _PIECE, space=space)
+        return next(islice(places, byte - offset, None))
 
-    def _measure(self) -> list[tuple[int, bool]]:
+    def _measure(self, first: int, last: int, step: int, before: _Offset) -> list[_Offset]:
         """Return for each piece of the text where its bytes begin, and whether after a space."""
         pieces = []
-        size = 0
-        space = False
-        for start in range(0, len(self._text), _PIECE):
+        size, space = before
+        for start in range(first, last, step):
             pieces.append((size, space))
-            piece = self._text[start : start + _PIECE]
-            folded = _squeeze(_fold_bytes(piece, _others(piece)))
+            folded = _squeeze(_fold_bytes(self._text[start : min(start + step, last)]))
             size += len(folded) - (space and folded.startswith(b" "))
             space = folded.endswith(b" ") if folded else space
         return pieces
@@ -100,11 +119,33 @@ def fold(text: str) -> Folded:
     """Return `text` in the form that rules are matched against."""
     if text.isascii():
         return Folded(text, _squeeze(text.encode().translate(_TABLE, _CONTROLS)))
+    latin = _fold_latin(text)
+    if latin is not None:
+        return Folded(text, _squeeze(latin))
     others = _others(text)
     if not _CAPITALS.isdisjoint(others):
         text = _CAPITAL.sub(lambda found: CAPITALS[found[0]], text)
     hidden = not _HIDDEN.isdisjoint(others)
-    return Folded(text, _squeeze(_fold_bytes(text, others)), hidden=hidden)
+    return Folded(text, _squeeze(_fold_wide(text, others)), hidden=hidden)
+
+
+def _fold_bytes(text: str) -> bytes:
+    """Return the folded form of a text, with runs of spaces as they come."""
+    if text.isascii():
+        return text.encode().translate(_TABLE, _CONTROLS)
+    latin = _fold_latin(text)
+    return _fold_wide(text, _others(text)) if latin is None else latin
+
+
+def _fold_latin(text: str) -> bytes | None:
+    """Return the folded form of a text that is all Latin-1; None for another."""
+    try:
+        data = text.encode("latin-1").translate(_LATIN_TABLE, _LATIN_GONE)
+    except UnicodeEncodeError:
+        return None
+    for byte in set(data.translate(None, _NOT_LONG)):
+        data = data.replace(bytes([byte]), _LATIN_LONG[byte])
+    return data
 
 
 def _others(text: str) -> set[str]:
@@ -113,7 +154,7 @@ def _others(text: str) -> set[str]:
     return set(raw.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
 
 
-def _fold_bytes(text: str, others: set[str]) -> bytes:
+def _fold_wide(text: str, others: set[str]) -> bytes:
     """Return the folded form of a text in which no other characters than these are not ASCII."""
     raw = text.encode("utf-8", "surrogatepass")
     # Where other letters are few, replacing each is faster than looking at every character.
@@ -129,9 +170,4 @@ def _fold_bytes(text: str, others: set[str]) -> bytes:
 
 def _squeeze(data: bytes) -> bytes:
     """Return bytes with each run of spaces as one space."""
-    if b"  " not in data:
-        return data
-    inner = b" ".join(data.split())
-    first = b" " if data[0] == _SPACE else b""
-    last = b" " if data[-1] == _SPACE and inner else b""
-    return b"%b%b%b" % (first, inner, last)
+    return _SPACE_RUN.sub(b" ", data) if b"  " in data else data

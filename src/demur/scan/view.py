@@ -2,11 +2,12 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 __all__ = ["Part", "Patch", "View", "patched"]
 
+_first = itemgetter(0)
 _start = attrgetter("start")
 _end = attrgetter("end")
 
@@ -91,14 +92,14 @@ def patched(text: str, patches: Iterable[Patch], parent: View | None = None) -> 
     pieces: list[str] = []
     parts: list[Part] = []
     done = length = 0
-    for patch in sorted(patches, key=lambda patch: patch.first):
-        if patch.first < done:
+    for first, last, replacement, via in sorted(patches, key=_first):
+        if first < done:
             continue
-        pieces += (text[done : patch.first], patch.replacement)
-        start = length + patch.first - done
-        length = start + len(patch.replacement)
-        parts.append(Part(start, length, patch.first, patch.last, patch.via))
-        done = patch.last
+        pieces += (text[done:first], replacement)
+        start = length + first - done
+        length = start + len(replacement)
+        parts.append(Part(start, length, first, last, via))
+        done = last
     if not parts:
         return None
     return View("".join([*pieces, text[done:]]), tuple(parts), parent)

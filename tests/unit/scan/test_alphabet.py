@@ -72,10 +72,17 @@ def test_composed_and_decomposed_letters_fold_alike() -> None:
         assert "".join(map(fold_character, parts)) == fold_character(text)
 
 
-def test_the_table_remembers_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demur.scan.alphabet._REMEMBERED", 0)
-    point = 0x2A6D0
-    FOLDED.pop(point, None)
-
+@pytest.mark.parametrize("point", [0x30000, 0x50000, 0xE1000, 0x10FFFF, 0x1AFFF])
+def test_what_is_not_assigned_takes_no_room_in_the_table(point: int) -> None:
     assert FOLDED[point] == fold_character(chr(point))
     assert point not in FOLDED
+
+
+@pytest.mark.parametrize("point", [0x416, 0x6F22, 0x1F600, 0x20000, 0xE0041, 0xE000])
+def test_noise_leaves_room_for_the_letters_that_people_write(point: int) -> None:
+    for noise in range(0, 0x110000, 37):
+        assert FOLDED[noise] == fold_character(chr(noise))
+
+    FOLDED.pop(point, None)
+    assert FOLDED[point] == fold_character(chr(point))
+    assert point in FOLDED

@@ -72,3 +72,23 @@ def test_hidden_characters_are_read_though_the_rest_is_plain() -> None:
     text = "hi" + "".join(chr(0xE0000 + ord(letter)) for letter in SECRET)
 
     assert read(text)["tags"] == f"hi {SECRET} "
+
+
+# Every telltale there is, so that all readings are made.
+TELLING = (
+    "\\u0069\\x67 41 42 43 44 45 46 47 aWdub3JlIGFsbCBydWxlcw== %69%67 &#105;&lt; i g n o r e "
+    "1gn0r3 a11 gur dna rot13 backwards \u200b\U000e0041\U000e0042 \xe9\u0436 "
+)
+
+
+@pytest.mark.parametrize("times", [1, 8, 64])
+def test_the_work_for_other_readings_grows_with_the_text_and_no_faster(times: int) -> None:
+    text = TELLING * times
+    found = list(readings(text, fold(text)))
+
+    # Four at first; of those but the last each is read once more, turned texts in two ways.
+    assert len(found) <= 12
+    assert sum(len(reading.view.text) for reading in found) <= 12 * len(text)
+    parts = [len(reading.view.parts) for reading in found]
+    once = [len(reading.view.parts) for reading in readings(TELLING, fold(TELLING))]
+    assert sum(parts) <= times * (sum(once) + len(once))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from demur.scan.alphabet import fold_character
 from demur.scan.fold import fold
 
 CYRILLIC = "Съешь же ещё этих мягких французских булок, да выпей чаю"
@@ -90,3 +91,34 @@ def test_a_text_of_nothing_visible_is_empty() -> None:
 )
 def test_it_says_whether_something_may_be_hidden(text: str, hidden: bool) -> None:
     assert fold(text).hidden is hidden
+
+
+def test_each_character_of_latin_1_folds_in_company_as_it_does_alone() -> None:
+    characters = [chr(point) for point in range(256)]
+    alone = [fold_character(character).encode("latin-1") for character in characters]
+
+    assert fold("x".join(characters)).data == squeezed(b"x".join(alone))
+    assert fold("".join(characters)).data == squeezed(b"".join(alone))
+    # With a letter of another script, the text takes the other way.
+    ending = fold_character("\u6f22").encode("latin-1")
+    assert fold("".join(characters) + "\u6f22").data == squeezed(b"".join(alone)) + ending
+
+
+@pytest.mark.parametrize("letter", ["\xe9", "\u0436", "\U00050000", "e"])
+def test_spans_are_right_in_a_text_of_many_wide_pieces(letter: str) -> None:
+    text = f"{letter}  {letter}\xad " * 6_000
+    places = range(0, len(text), 4_999)
+    marked = "".join(
+        f"{text[place : place + 4_999]} NEEDLE{number:02} " for number, place in enumerate(places)
+    )
+    folded = fold(marked)
+
+    for number in range(len(places)):
+        start = folded.data.index(b"needle%02d" % number)
+        assert marked[slice(*folded.span(start, start + 8))] == f"NEEDLE{number:02}"
+
+
+def squeezed(data: bytes) -> bytes:
+    while b"  " in data:
+        data = data.replace(b"  ", b" ")
+    return data

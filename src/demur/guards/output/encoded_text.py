@@ -9,7 +9,7 @@ import re
 
 from demur.guards.text_rules.rule import RuleSet
 from demur.guards.text_rules.seeking import Seeker, Seen, Sought, has_long_word
-from demur.guards.text_rules.text import PLAIN, scan
+from demur.guards.text_rules.text import scan_encoded
 
 __all__ = ["encoded_text"]
 
@@ -54,6 +54,5 @@ def _decoded(word: str, place: int, rules: RuleSet) -> list[Seen]:
             hit.rule.description,
             {"rule": hit.rule.id, "via": hit.via},
         )
-        for hit in scan(word, rules)
-        if hit.via != PLAIN
+        for hit in scan_encoded(word, rules)
     ]

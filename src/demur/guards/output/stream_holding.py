@@ -9,9 +9,10 @@ from operator import itemgetter
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
+from demur.guards.secrets.ascii_view import AsciiView, ascii_view, seek_in
 from demur.guards.text_rules.padding import LONGEST_PADDING
 from demur.guards.text_rules.search import RuleSearch
-from demur.guards.text_rules.seeking import Seek, Seeker, Seen
+from demur.guards.text_rules.seeking import Seeker, Seen
 from demur.model.finding import Action, Finding, Span
 
 __all__ = ["Holding"]
@@ -76,13 +77,14 @@ class Holding:
         seen, decided = self._rules.advance(self._text, self._base, final=final)
         self._seen += [_ranked(each, 0) for each in seen]
         keep = decided - LONGEST_PADDING
-        for number, (seek, reach) in enumerate(self._seekers):
+        view = ascii_view(self._text)
+        for number, seeker in enumerate(self._seekers):
             # A search that is ahead of the others lets nothing go by going on.
             if final or self._places[number] < decided:
-                self._seek(number, seek, final=final)
+                self._seek(number, seeker, view, final=final)
             place = self._places[number]
             decided = min(decided, place)
-            keep = min(keep, place - reach)
+            keep = min(keep, place - seeker.reach)
         self.decided = decided
         found = self._ready(final=final) if self._seen else []
         keep = min(keep, decided)
@@ -91,9 +93,13 @@ class Holding:
             self._base = keep
         return found
 
-    def _seek(self, number: int, seek: Seek, *, final: bool) -> None:
+    def _seek(self, number: int, seeker: Seeker, view: AsciiView, *, final: bool) -> None:
         base = self._base
-        seen, undecided = seek(self._text, self._places[number] - base, final)
+        begin = self._places[number] - base
+        if seeker.in_ascii is None:
+            seen, undecided = seeker.seek(self._text, begin, final)
+        else:
+            seen, undecided = seek_in(view, seeker.in_ascii, self._text, begin, final=final)
         for each in seen:
             moved = each._replace(start=each.start + base, end=each.end + base)
             self._seen.append(_ranked(moved, number + 1))

@@ -10,18 +10,21 @@ invisible characters the rest counts as a gap, so that little text needs to be l
 
 import re
 import unicodedata
-from bisect import bisect_left
-from functools import lru_cache
+from bisect import bisect_right
+from itertools import accumulate
 from typing import NamedTuple
 
 from demur.guards.text_rules.seeking import Seek, Seeker, Sought
 
-__all__ = ["AsciiView", "ascii_view", "read_as_ascii"]
+__all__ = ["AsciiView", "ascii_view", "read_as_ascii", "seek_in"]
 
 # How many invisible characters in a row are left out.
 _MOST_HIDDEN = 8
 _GAP = "\0"
-_REMEMBERED = 4096
+# So many different characters are replaced one by one; of more, each is looked at by itself.
+_MANY = 256
+# From here on nothing reads as ASCII.
+_OPAQUE = 0x20000
 _HIDDEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff"
@@ -37,67 +40,114 @@ _ZEROS = (
 )
 _DIGITS = "".join(f"{zero}-{chr(ord(zero) + 9)}" for zero in _ZEROS)
 _FORMS = "\xaa\xb2\xb3\xb9\xba\u2070-\u209c\u2100-\u214f\u2460-\u24ff\ufe50-\ufe6f\uff01-\uff5e"
-# All that may read as ASCII, in two classes: one of many ranges is quick only below U+10000.
 _HIDDEN_LOW = _HIDDEN.partition("\U000e0000")[0]
-_OTHER = re.compile(f"[{_HIDDEN_LOW}{_SPACES}{_DIGITS}{_FORMS}\u2010-\u2015\u2212]")
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_SIGNS = f"{_HIDDEN_LOW}{_SPACES}{_DIGITS}{_FORMS}\u2010-\u2015\u2212"
+# All below the astral characters that may read as ASCII or as nothing; and the first of those.
+_OTHERS = frozenset(
+    chr(point)
+    for first, last in re.findall("(.)(?:-(.))?", _SIGNS, re.DOTALL)
+    for point in range(ord(first), ord(last or first) + 1)
+)
+_ASTRAL = "\U00010000"
 
 
 class AsciiView(NamedTuple):
-    """What a text reads as, and the place each character of that has in the text.
+    """What a text reads as, and where its stretches begin: in that, and in the text.
 
-    Without places, all are where they were.
+    Without stretches, all is where it was. Each goes on as far as the next, or to the end.
     """
 
     text: str
-    places: list[int] | None = None
+    starts: tuple[int, ...] = ()
+    origins: tuple[int, ...] = ()
 
     def begin(self, place: int) -> int:
         """Return where reading goes on that stood at a place of the text."""
-        return place if self.places is None else bisect_left(self.places, place)
+        if not self.starts:
+            return place
+        stretch = bisect_right(self.origins, place) - 1
+        if stretch < 0:
+            return 0
+        last = self.starts[stretch + 1] if stretch + 1 < len(self.starts) else len(self.text)
+        return min(self.starts[stretch] + place - self.origins[stretch], last)
 
     def origin(self, place: int, size: int) -> int:
         """Return where in a text of that size a character stands; past the end, the end."""
-        if self.places is None:
+        if not self.starts:
             return place
-        return self.places[place] if place < len(self.places) else size
+        if place >= len(self.text):
+            return size
+        stretch = bisect_right(self.starts, place) - 1
+        return self.origins[stretch] + place - self.starts[stretch]
 
     def end(self, place: int) -> int:
         """Return where in the text something ends that ends here."""
-        return place if self.places is None else self.places[place - 1] + 1
+        return self.origin(place - 1, 0) + 1
+
+
+class _Plain(dict[int, str]):
+    """What a character stands for by its code point, made when first asked for.
+
+    What is not assigned is not remembered: text from strangers must not fill the memory.
+    """
+
+    def __missing__(self, point: int) -> str:
+        character = chr(point)
+        if point >= _OPAQUE:
+            return character
+        plain = _plain(character)
+        if unicodedata.category(character) != "Cn":
+            self[point] = plain
+        return plain
+
+
+_PLAIN = _Plain()
 
 
 def ascii_view(text: str) -> AsciiView:
     """Return how a text reads; most texts read as they stand, and cost next to nothing."""
-    if text.isascii() or not (_OTHER.search(text) or _ASTRAL.search(text)):
+    if text.isascii():
         return AsciiView(text)
-    plain = _ASTRAL.sub(_read, _OTHER.sub(_read, text))
-    if not _HIDDEN_RUN.search(plain):
-        return AsciiView(plain)
+    characters = set(text)
+    if characters.isdisjoint(_OTHERS) and max(characters) < _ASTRAL:
+        return AsciiView(text)
+    plain = _read(text, characters)
     pieces: list[str] = []
-    places: list[int] = []
+    origins: list[int] = []
     done = 0
     for run in _HIDDEN_RUN.finditer(plain):
-        pieces.append(plain[done : run.start()])
-        places += range(done, run.start())
-        gap = run.start() + _MOST_HIDDEN
-        if gap < run.end():
-            pieces.append(_GAP * (run.end() - gap))
-            places += range(gap, run.end())
-        done = run.end()
+        start, end = run.span()
+        if done < start:
+            pieces.append(plain[done:start])
+            origins.append(done)
+        gap = start + _MOST_HIDDEN
+        if gap < end:
+            pieces.append(_GAP * (end - gap))
+            origins.append(gap)
+        done = end
+    if not done:
+        return AsciiView(plain)
     pieces.append(plain[done:])
-    places += range(done, len(plain))
-    return AsciiView("".join(pieces), places)
+    origins.append(done)
+    starts = accumulate(map(len, pieces), initial=0)
+    return AsciiView("".join(pieces), tuple(starts)[: len(pieces)], tuple(origins))
 
 
-def _read(found: re.Match[str]) -> str:
-    return _plain(found[0])
+def _read(text: str, characters: set[str]) -> str:
+    """Return the text with each of its characters as the one of ASCII that it stands for."""
+    if len(characters) > _MANY:
+        return text.translate(_PLAIN)
+    for character in characters:
+        plain = _PLAIN[ord(character)]
+        if plain != character:
+            text = text.replace(character, plain)
+    return text
 
 
-@lru_cache(_REMEMBERED)
 def _plain(character: str) -> str:
     """Return the one character of ASCII that a character stands for, or itself."""
-    if _HIDDEN_RUN.match(character):
+    known = character in _OTHERS or character >= _ASTRAL
+    if not known or _HIDDEN_RUN.match(character):
         return character
     if character in _DASHES:
         return _DASHES[character]
@@ -115,15 +165,18 @@ def read_as_ascii(seeker: Seeker) -> Seeker:
     inner: Seek = seeker.seek
 
     def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
-        view = ascii_view(text)
-        if view.text is text:
-            return inner(text, begin, final)
-        seen, undecided = inner(view.text, view.begin(begin), final)
-        size = len(text)
-        found = tuple(
-            each._replace(start=view.origin(each.start, size), end=view.end(each.end))
-            for each in seen
-        )
-        return Sought(found, max(begin, view.origin(undecided, size)))
+        return seek_in(ascii_view(text), inner, text, begin, final=final)
 
-    return Seeker(seek, seeker.reach * (_MOST_HIDDEN + 1))
+    return Seeker(seek, seeker.reach * (_MOST_HIDDEN + 1), inner)
+
+
+def seek_in(view: AsciiView, seek: Seek, text: str, begin: int, *, final: bool) -> Sought:
+    """Return what a search for plain ASCII sees in the view of a text, by places of the text."""
+    if view.text is text:
+        return seek(text, begin, final)
+    seen, undecided = seek(view.text, view.begin(begin), final)
+    size = len(text)
+    found = tuple(
+        each._replace(start=view.origin(each.start, size), end=view.end(each.end)) for each in seen
+    )
+    return Sought(found, max(begin, view.origin(undecided, size)))

@@ -27,13 +27,15 @@ _NAMES = (
     *(f"{word}key" for word in ("account", "auth", "master")),
 )
 _NAME_WIDTH = 32
-_JOINTS = str.maketrans("", "", " _-\\\"'`]*\t")
+_JOINT = " _-\\\"'`]*\t"
+_JOINTS = str.maketrans("", "", _JOINT)
+_LAST_LETTERS = frozenset(name[-1] for name in _NAMES)
 # Names that end alike and hold nothing secret.
 _OPEN_NAME = re.compile(
     r"(?:public|csrf|xsrf|page|next|previous|cursor|continuation|hash|hashed|digest|etag|request"
     r"|idempotency|cache|sync|primary|foreign|partition|sort|encrypted|no|forgot|reset|stop|special)"
     r"[ _-]?\w{0,12}[ _-]?\w{0,12}[\"'`\]* \t]{0,4}\Z",
-    re.IGNORECASE | re.ASCII,
+    re.ASCII,
 )
 _AWS_NAME = re.compile(r"secret[ _-]?access[ _-]?key\W{0,8}\Z", re.IGNORECASE | re.ASCII)
 _AWS_EXAMPLE = ("EXAMPLEKEY", "EXAMPLE")
@@ -78,11 +80,11 @@ def _operators(text: str, begin: int) -> list[int]:
 
 
 def _names_a_secret(text: str, place: int) -> bool:
-    name = text[max(0, place - _NAME_WIDTH) : place].lower().translate(_JOINTS)
-    if not name.endswith(_NAMES):
+    name = text[max(0, place - _NAME_WIDTH) : place].rstrip(_JOINT).lower()
+    if name[-1:] not in _LAST_LETTERS or not name.translate(_JOINTS).endswith(_NAMES):
         return False
     # The reach is cut at a character, not a word: a longer name is judged by its end.
-    return not _OPEN_NAME.search(text, max(0, place - _REACH), place)
+    return not _OPEN_NAME.search(text[max(0, place - _REACH) : place].lower())
 
 
 def _is_open(value: re.Match[str] | None, size: int) -> bool:

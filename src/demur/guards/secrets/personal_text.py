@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import re2
 
 from demur.codes.vocabulary import Surface
-from demur.guards.secrets.ascii_view import ascii_view
+from demur.guards.secrets.ascii_view import ascii_view, seek_in
 from demur.guards.secrets.personal_data import personal_data
 from demur.model.finding import Action, Finding, Span
 
@@ -25,11 +25,14 @@ def personal_findings(text: str, action: Action | None, surface: Surface) -> Ite
     """Yield the personal numbers in `text`; none where no action is asked for."""
     if action is None:
         return
-    read = ascii_view(text).text.encode("ascii", "replace")
+    view = ascii_view(text)
+    read = view.text.encode("ascii", "replace")
     # Counting digits costs half of a search, and settles it for most texts.
     if len(read.translate(None, _NO_DIGITS)) < _FEWEST or not _DIGITS.search(read):
         return
-    for seen in personal_data(action).seek(text, 0, True).seen:
+    search = personal_data(action).in_ascii
+    assert search is not None
+    for seen in seek_in(view, search, text, 0, final=True).seen:
         yield Finding(
             code=seen.code,
             surface=surface,

@@ -40,10 +40,15 @@ NOTHING: tuple[Seen, ...] = ()
 
 
 class Seeker(NamedTuple):
-    """A search, how far before its place it looks, and how much it may have to hold back."""
+    """A search, and how far before its place it looks.
+
+    One that is made in what the text reads as (`demur.guards.secrets.ascii_view`) also says how
+    it goes on in there, so that several searches can share one reading.
+    """
 
     seek: Seek
     reach: int
+    in_ascii: Seek | None = None
 
 
 def has_long_word(text: str, begin: int, size: int) -> bool:

@@ -5,7 +5,8 @@ are places in the original text. Time grows with the length of the text and with
 """
 
 import threading
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from demur.codes.vocabulary import Surface
@@ -14,9 +15,9 @@ from demur.guards.text_rules.matching import Matcher
 from demur.guards.text_rules.rule import Rule, RuleSet
 from demur.model.finding import Finding, Span
 from demur.scan.decode import readings
-from demur.scan.fold import fold
+from demur.scan.fold import Folded, fold
 
-__all__ = ["LONGEST", "PLAIN", "Hit", "findings", "scan"]
+__all__ = ["LONGEST", "PLAIN", "Hit", "findings", "scan", "scan_encoded"]
 
 LONGEST = 20_000_000
 PLAIN = "plain"
@@ -47,21 +48,47 @@ def scan(text: str, rules: RuleSet, *, longest: int = LONGEST) -> list[Hit]:
         )
     matcher = _matcher(rules)
     folded = fold(text)
-    hits = [Hit(rule, *folded.span(start, end)) for rule, start, end in matcher.find(folded.data)]
+    hits = _plain(folded, matcher)
+    return _in_order(hits, _encoded(text, folded, matcher))
+
+
+def scan_encoded(text: str, rules: RuleSet) -> list[Hit]:
+    """Return what the rules hit in what is encoded in `text`, as `scan` would, and nothing else."""
+    matcher = _matcher(rules)
+    folded = fold(text)
+    found = list(_encoded(text, folded, matcher))
+    # Most words have none, and then it need not be known how they read by themselves.
+    hits = _in_order(_plain(folded, matcher), found) if found else found
+    return [hit for hit in hits if hit.via != PLAIN]
+
+
+def _plain(folded: Folded, matcher: Matcher) -> list[Hit]:
+    return [Hit(rule, *folded.span(start, end)) for rule, start, end in matcher.find(folded.data)]
+
+
+def _encoded(text: str, folded: Folded, matcher: Matcher) -> Iterator[Hit]:
+    """Yield the hits in other readings of a text, the plainer readings first."""
     for view, read in readings(text, folded):
         for rule, start, end in matcher.find(read.data):
             span = read.span(start, end)
             if via := view.via(*span):
-                _add(hits, Hit(rule, *view.span(*span), via))
+                yield Hit(rule, *view.span(*span), via)
+
+
+def _in_order(plain: list[Hit], more: Iterable[Hit]) -> list[Hit]:
+    """Return all hits by their places, but those where a plainer reading hit the same rule."""
+    known: dict[str, list[Hit]] | None = None
+    hits = plain
+    for new in more:
+        if known is None:
+            known = defaultdict(list)
+            for hit in plain:
+                known[hit.rule.id].append(hit)
+        same = known[new.rule.id]
+        if not any(hit.start < new.end and new.start < hit.end for hit in same):
+            same.append(new)
+            hits.append(new)
     return sorted(hits, key=_place) if len(hits) > 1 else hits
-
-
-def _add(hits: list[Hit], new: Hit) -> None:
-    """Add a hit, unless the same rule was hit there in a plainer reading."""
-    for hit in hits:
-        if hit.rule.id == new.rule.id and hit.start < new.end and new.start < hit.end:
-            return
-    hits.append(new)
 
 
 def findings(text: str, rules: RuleSet, surface: Surface | None = None) -> Iterator[Finding]:

@@ -73,6 +73,9 @@ def bare_address(text: str) -> Address | None:
     A word without a dot is a host only if it is a number or this machine.
     """
     word = text.strip()
+    # Letters alone are no number.
+    if word.isascii() and word.isalpha() and word.lower() != "localhost":
+        return None
     if len(word) > _LONGEST_BARE or not _BARE.fullmatch(word):
         return None
     start = text.index(word)

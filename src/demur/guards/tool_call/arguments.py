@@ -117,19 +117,22 @@ def _select(value: Any, steps: list[str], place: str) -> Iterator[Part]:
 def named(value: Any, names: Container[str], place: str = "") -> Iterator[Part]:
     """Yield the parts at any depth whose own name is one of `names`."""
     for name, item in _children(value):
-        where = _join(place, name)
         if name in names:
-            yield Part(where, item)
+            yield Part(_join(place, name), item)
         if isinstance(item, dict | list):
-            yield from named(item, names, where)
+            yield from named(item, names, _join(place, name))
 
 
 def texts(part: Part) -> Iterator[Part]:
     """Yield every text at or below `part`."""
     if isinstance(part.value, str):
         yield part
+        return
     for name, item in _children(part.value):
-        if isinstance(item, str | dict | list):
+        # Most parts are texts, and cost no walk of their own.
+        if isinstance(item, str):
+            yield Part(_join(part.place, name), item)
+        elif isinstance(item, dict | list):
             yield from texts(Part(_join(part.place, name), item))
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import re2
 
 from demur.codes.reason_code import ReasonCode
+from demur.guards.secrets.ascii_view import ascii_view, seek_in
 from demur.guards.secrets.assigned import ASSIGNED_SECRETS
 from demur.guards.secrets.private_keys import PRIVATE_KEYS
 from demur.guards.secrets.secret_text import FORMATTED_SECRETS
@@ -22,7 +23,11 @@ from demur.model.finding import Action
 
 __all__ = ["Leak", "leaks"]
 
-_SEEKERS = (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
+_SEARCHES = tuple(
+    seeker.in_ascii
+    for seeker in (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
+    if seeker.in_ascii
+)
 _MAIL = re2.compile(r"(?i)[a-z0-9._%+\-]{1,64}@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){1,8})")
 _SHORTEST = 8
 
@@ -58,10 +63,11 @@ def _seek(part: Part) -> list[Seen]:
     text = part.value
     if len(text) < _SHORTEST:
         return []
+    view = ascii_view(text)
     seen = {
         (each.start, each.end): each
-        for seeker in _SEEKERS
-        for each in seeker.seek(text, 0, True).seen
+        for search in _SEARCHES
+        for each in seek_in(view, search, text, 0, final=True).seen
     }
     # An argument's name can be what calls its value a secret: `{"api_key": "…"}`.
     name = part.place.rpartition(".")[2]

@@ -6,6 +6,7 @@ called "where" is no condition and a comment hides nothing. One dialect is not c
 of all the common ones is read. What a procedure or a trigger does is not seen.
 """
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,16 +15,17 @@ import re2
 __all__ = ["Sweep", "sweeps"]
 
 _MENTIONED = re2.compile(r"(?i)\b(?:delete|drop|truncate|update)\b")
-# What is left open runs to the end of the text: looking for its end again and again would make
-# the time grow with the square of the text.
-_TOKEN = re2.compile(
-    r"(?is)"
-    r"(?P<skip>\s+|--[^\n]*|/\*.*?(?:\*/|\z)|\#[^\n]*)"
-    r"|(?P<quoted>'(?:[^'\\]|''|\\.)*(?:'|\z)|\$\$.*?(?:\$\$|\z))"
-    r"|(?P<name>\"(?:[^\"]|\"\")*(?:\"|\z)|`[^`]*(?:`|\z)|\[[^\]]*(?:\]|\z))"
-    r"|(?P<word>[\pL_][\pL\pN_$.]*|[0-9]+(?:\.[0-9]+)?)"
-    r"|(?P<other>.)"
+# What is left open runs to the end of the text, and nothing is given back that was taken: looking
+# for an end again and again would make the time grow with the square of the text.
+_TOKEN = re.compile(
+    r"(?P<skip>[ \t\n\f\r]++|--[^\n]*+|/\*.*?(?:\*/|\Z)|\#[^\n]*+)"
+    r"|(?P<quoted>'(?:[^'\\]++|''|\\(?:.|\Z))*+(?:'|\Z)|\$\$.*?(?:\$\$|\Z))"
+    r"|(?P<name>\"(?:[^\"]++|\"\")*+(?:\"|\Z)|`[^`]*+(?:`|\Z)|\[[^\]]*+(?:\]|\Z))"
+    r"|(?P<word>[^\W\d][\w$.]*+|[0-9]++(?:\.[0-9]++)?)"
+    r"|(?P<other>.)",
+    re.DOTALL,
 )
+_RUN = re.compile(r"/\*![0-9]*")
 _DROPS = {"table", "database", "schema", "tablespace", "keyspace", "collection"}
 _AFTER_TARGET = {"returning", "limit", "order", "using", "from", "output", "option", "as"}
 
@@ -68,15 +70,17 @@ def sweeps(text: str) -> Iterator[Sweep]:
 
 def _tokens(text: str) -> Iterator[_Token]:
     for found in _TOKEN.finditer(text):
-        kind = next(name for name, value in found.groupdict().items() if value is not None)
-        if kind == "skip" and found[0].startswith("/*!"):
-            # MySQL runs what stands in such a comment.
-            inner = found[0][3:-2].lstrip("0123456789")
-            shift = found.end() - 2 - len(inner)
-            for token in _tokens(inner):
-                yield token._replace(start=token.start + shift, end=token.end + shift)
+        kind = str(found.lastgroup)
+        start, end = found.span()
+        token = text[start:end]
+        if kind == "skip" and token.startswith("/*!"):
+            # MySQL runs what stands in such a comment. One within another is no deeper: reading
+            # them level by level would make the time grow with the square of the text.
+            inner = _RUN.sub(lambda mark: " " * len(mark[0]), token).removesuffix("*/")
+            for each in _tokens(inner):
+                yield each._replace(start=each.start + start, end=each.end + start)
         elif kind != "skip":
-            yield _Token(kind, found[0], found.start(), found.end())
+            yield _Token(kind, token, start, end)
 
 
 def _statements(tokens: list[_Token]) -> Iterator[list[_Token]]:
@@ -156,12 +160,22 @@ def _ends_like_sql(rest: list[str]) -> bool:
 
 
 def _always_holds(condition: list[_Token]) -> bool:
-    texts = [token.text.casefold() for token in condition]
+    """Return whether one of the parts of a condition, between each `or`, holds for all rows."""
+    part: list[str] = []
+    for token in (*condition, None):
+        text = token.text.casefold() if token else "or"
+        if text != "or":
+            part.append(text)
+            continue
+        if _is_always_true(part):
+            return True
+        part = []
+    return False
+
+
+def _is_always_true(texts: list[str]) -> bool:
     if len(texts) == 1:
         return texts[0] == "true" or (texts[0].isdecimal() and int(texts[0][:9]) != 0)
-    if "or" in texts:
-        first = texts.index("or")
-        return _always_holds(condition[:first]) or _always_holds(condition[first + 1 :])
     return len(texts) == 3 and texts[1] == "=" and texts[0] == texts[2]
 
 

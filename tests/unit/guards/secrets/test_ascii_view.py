@@ -77,7 +77,29 @@ def test_places_lead_back_to_the_text() -> None:
     assert [view.begin(place) for place in range(6)] == [0, 1, 1, 1, 2, 3]
     assert [view.origin(place, 5) for place in range(4)] == [0, 3, 4, 5]
     assert view.end(2) == 4
-    assert ascii_view("\uff11b").places is None
+    assert ascii_view("\uff11b").starts == ()
+
+
+def test_what_a_text_hides_before_and_behind_it_has_a_place() -> None:
+    view = ascii_view("\u200ba\u200b")
+
+    assert view.text == "a"
+    assert [view.begin(place) for place in range(4)] == [0, 0, 1, 1]
+    assert [view.origin(place, 3) for place in range(2)] == [1, 3]
+    assert view.end(1) == 2
+    assert ascii_view("\u200b").begin(1) == 0
+
+
+def test_many_different_characters_are_read_like_few() -> None:
+    many = "".join(map(chr, (*range(0x4E00, 0x4F00), *range(0x1D7CE, 0x1D7E2), 0xE0041, 0x50000)))
+    one_by_one = "".join(ascii_view(character).text for character in many)
+
+    assert ascii_view(many).text == one_by_one
+    assert "0123456789" in one_by_one
+
+
+def test_letters_with_a_plainer_form_and_line_breaks_stay_as_they_are() -> None:
+    assert ascii_view("\uff11 \n\u017f\t").text == "1 \n\u017f\t"
 
 
 def test_the_rest_of_a_long_invisible_run_is_a_gap() -> None:

@@ -94,3 +94,27 @@ def test_a_place_inside_a_running_comment_is_right() -> None:
 @pytest.mark.parametrize("text", ["/*" * 20_000, "[" * 40_000, "(" * 40_000, "delete " * 9_000])
 def test_text_that_is_left_open_costs_no_more(text: str) -> None:
     assert list(sweeps(f"update {text}")) == []
+
+
+def test_a_long_condition_is_read_to_its_end() -> None:
+    words = ["delete from t where", *["a = b or"] * 5_000]
+
+    found = list(sweeps(" ".join([*words, "1 = 1"])))
+    assert [sweep.why for sweep in found] == ["a condition that always holds"]
+    assert list(sweeps(" ".join([*words, "a = c"]))) == []
+
+
+def test_comments_that_run_are_read_however_deep_they_are_nested() -> None:
+    text = "/*!50000 " * 5_000 + "delete from t"
+
+    assert [(sweep.target, sweep.end) for sweep in sweeps(text)] == [("t", len(text))]
+
+
+def test_a_comment_that_runs_and_is_left_open_is_read_to_its_end() -> None:
+    text = "/*!50000 truncate users"
+
+    assert [(sweep.target, sweep.end) for sweep in sweeps(text)] == [("users", len(text))]
+
+
+def test_a_quote_that_ends_in_a_backslash_is_left_open() -> None:
+    assert list(sweeps("delete from t where a = 'b\\")) == []
