@@ -82,6 +82,7 @@ bench: $(READY) ## measure: the contract beside plain `re`, policies as they gro
 bench-guards: $(READY) ## measure what guards find and wrongly stop; DATA=folder of labelled sets
 	@$(PY) bench/guards.py $(DATA)
 	@$(PY) bench/commands.py $(DATA)
+	@$(PY) bench/guards_hostile.py
 
 bench-detect: $(READY) ## measure refusal detection on labelled sets; DATA=folder of them
 	@$(PY) bench/detect.py $(DATA)
@@ -90,9 +91,13 @@ drift: $(READY) ## find values of the newest SDKs that no mapping knows (install
 	@rm -rf .venv-drift && $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --target .venv-drift --requirement requirements/drift.in
 	@$(PY) tools/provider_drift.py .venv-drift
 
-bench-adapters: .venv-adapters/.ready ## measure what adapters add, and what the MCP proxy does
+bench-adapters: $(READY) .venv-adapters/.ready .venv-litellm/.ready ## measure what adapters add, and what the MCP proxy and the hook take
 	@.venv-adapters/bin/python bench/adapters.py
+	@.venv-adapters/bin/python bench/langchain_hooks.py
+	@.venv-adapters/bin/python bench/pydantic_ai_hooks.py
+	@.venv-litellm/bin/python bench/litellm_hooks.py
 	@$(PY) bench/mcp_proxy.py
+	@$(PY) bench/claude_hook.py
 
 bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate, heavy environment)
 	@.venv-bench/bin/python bench/decide.py

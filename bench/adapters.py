@@ -225,7 +225,7 @@ def openai_agents(by: TimedEnforcer) -> Pair:
 def langchain(by: TimedEnforcer) -> Pair:
     """Return an agent of LangChain, with a tool."""
     create_agent = importlib.import_module("langchain.agents").create_agent
-    base = importlib.import_module("langchain.agents.middleware").AgentMiddleware
+    idle = importlib.import_module("langchain_hooks").idle
     messages = importlib.import_module("langchain_core.messages")
     fakes = importlib.import_module("langchain_core.language_models.fake_chat_models")
     middleware = importlib.import_module("demur.integrations.langchain").RefusalMiddleware
@@ -238,31 +238,12 @@ def langchain(by: TimedEnforcer) -> Pair:
             """Return itself."""
             return self
 
-    class Idle(base):  # type: ignore[valid-type,misc] # of another environment
-        """Has the hooks, and does nothing in them."""
-
-        async def abefore_agent(self, state: Any, runtime: Any) -> None:
-            """Do nothing."""
-            del state, runtime
-
-        async def aafter_model(self, state: Any, runtime: Any) -> None:
-            """Do nothing."""
-            del state, runtime
-
-        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-            """Go on."""
-            return await handler(request)
-
-        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
-            """Go on."""
-            return await handler(request)
-
     def turns() -> Iterator[Any]:
         while True:
             yield messages.AIMessage("", tool_calls=[call])
             yield messages.AIMessage("There.")
 
-    bare = create_agent(Fake(messages=turns()), tools=[lookup], middleware=[Idle()])
+    bare = create_agent(Fake(messages=turns()), tools=[lookup], middleware=[idle()])
     held = create_agent(Fake(messages=turns()), tools=[lookup], middleware=[middleware(by)])
     return Pair(
         "langchain",
@@ -276,7 +257,7 @@ def pydantic_ai(by: TimedEnforcer) -> Pair:
     parts = importlib.import_module("pydantic_ai.messages")
     function_model = importlib.import_module("pydantic_ai.models.function").FunctionModel
     agent_class = importlib.import_module("pydantic_ai").Agent
-    base = importlib.import_module("pydantic_ai.capabilities").AbstractCapability
+    idle = importlib.import_module("pydantic_ai_hooks").Idle
     capability = importlib.import_module("demur.integrations.pydantic_ai").RefusalCapability
 
     def fake(history: Any, _info: Any) -> Any:
@@ -284,29 +265,7 @@ def pydantic_ai(by: TimedEnforcer) -> Pair:
             return parts.ModelResponse([parts.TextPart("There.")])
         return parts.ModelResponse([parts.ToolCallPart("lookup", ARGUMENTS)])
 
-    class Idle(base):  # type: ignore[valid-type,misc] # of another environment
-        """Has the hooks, and does nothing in them."""
-
-        async def before_model_request(self, _ctx: Any, request_context: Any) -> Any:
-            """Go on."""
-            return request_context
-
-        async def after_model_request(
-            self, _ctx: Any, *, request_context: Any, response: Any
-        ) -> Any:
-            """Go on."""
-            del request_context
-            return response
-
-        async def before_tool_execute(self, _ctx: Any, *, args: Any, **_: Any) -> Any:
-            """Go on."""
-            return args
-
-        async def after_tool_execute(self, _ctx: Any, *, result: Any, **_: Any) -> Any:
-            """Go on."""
-            return result
-
-    bare = agent_class(function_model(fake), tools=[lookup], capabilities=[Idle()])
+    bare = agent_class(function_model(fake), tools=[lookup], capabilities=[idle()])
     held = agent_class(function_model(fake), tools=[lookup], capabilities=[capability(by)])
     return Pair("pydantic-ai", lambda: bare.run(PROMPT), lambda: held.run(PROMPT))
 
