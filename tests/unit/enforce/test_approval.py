@@ -1,9 +1,19 @@
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from gates import grant
+from hypothesis import given
+from hypothesis import strategies as st
 
-from demur.enforce.approval import check_approval
+from demur.codes.vocabulary import Surface
+from demur.enforce.approval import agranted, check_approval, granted
+from demur.enforce.ruling import Ruling
 from demur.errors import InputError
+
+RULING = Ruling(Surface.TOOL_CALL)
+SIGNED = grant({"action": "refund"})
 
 
 def test_the_two_ways_to_ask_are_known() -> None:
@@ -16,3 +26,50 @@ def test_another_way_to_ask_is_told_from_them() -> None:
         check_approval(given)
 
     assert (caught.value.where, caught.value.help) == ("approval", "`message` or `interrupt`")
+
+
+def both(grant_for: Any, context: Any = "who") -> tuple[Any, Any]:
+    awaited = asyncio.run(agranted(grant_for, RULING, context))
+    return granted(grant_for, RULING, context), awaited
+
+
+def test_grants_come_from_whom_the_host_trusts() -> None:
+    asked = list[Any]()
+
+    def grant_for(ruling: Ruling, context: Any) -> list[Any]:
+        asked.append((ruling, context))
+        return [SIGNED]
+
+    assert both(grant_for) == ((SIGNED,), (SIGNED,))
+    assert asked == [(RULING, "who")] * 2
+
+
+def test_nobody_grants_nothing() -> None:
+    assert both(None) == ((), ())
+    assert both(lambda *_: None) == ((), ())
+
+
+def test_a_grant_may_be_awaited_where_somebody_waits() -> None:
+    async def grant_for(*_: Any) -> list[Any]:
+        await asyncio.sleep(0)
+        return [SIGNED]
+
+    assert both(grant_for) == ((), (SIGNED,))
+
+
+def _raising(*_: Any) -> list[Any]:
+    raise ZeroDivisionError("a secret")
+
+
+@given(st.sampled_from([_raising, lambda *_: [SIGNED, "yes"], lambda *_: True, lambda *_: SIGNED]))
+def test_failures_are_no_grants(grant_for: Callable[..., Any]) -> None:
+    """INVARIANT: who fails to grant grants nothing."""
+    assert both(grant_for) == ((), ())
+
+
+def test_the_kind_of_a_failure_is_logged_and_not_its_words(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    granted(_raising, RULING, None)
+
+    assert caplog.messages == ["`grant_for` gave no grants: ZeroDivisionError"]
