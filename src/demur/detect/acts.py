@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-__all__ = ["Act", "without_traps"]
+__all__ = ["CURT", "Act", "without_traps"]
 
 
 class Act(IntEnum):
@@ -29,7 +29,12 @@ class Act(IntEnum):
     REQUEST = 18  # speaks of the request as such
     TRAP = 19  # only sounds like a refusal: "I can't help but …"
     UNCLEAR = 20  # does not understand what is asked
+    TERSE = 21  # declines if it is nearly all that is said: "Not doing that."
+    NO = 22  # a bare no, which declines a request and answers a question
 
+
+# Whole sentences that mean something in a short answer alone. The model does not weigh them.
+CURT = (Act.TERSE, Act.NO)
 
 _SEEMING = 1 << Act.DECLINE | 1 << Act.CANNOT | 1 << Act.TRAP
 _TRAP = 1 << Act.TRAP

@@ -16,10 +16,12 @@ from demur.codes.reason_code import ReasonCode
 from demur.detect.acts import Act
 from demur.detect.features import features
 from demur.detect.language import language_of
-from demur.detect.lexicon import builtin_lexicon
+from demur.detect.lexicon import Lexicon, builtin_lexicon
 from demur.detect.model import Model, builtin_model
 from demur.detect.sentences import HEAD, TAIL, Answer, Sentence, read_answer
 from demur.detect.signal import Basis, RefusalKind, RefusalSignal, Span
+from demur.detect.wanted import asks_for_words, asks_yes_or_no, speaks_of_the_request
+from demur.detect.writing import writing_span
 from demur.errors import InputTypeError
 
 __all__ = [
@@ -36,12 +38,23 @@ THRESHOLD = 0.5
 # How sure a short answer that declines and does nothing else makes us, and a lone hint at most.
 PLAIN = 0.95
 LONE = 0.4
+# How sure a bare no makes us where nothing shows that it answers a question.
+BARE = 0.8
 
 _HEAD = 3
 _OPENING = 2
 _LITTLE = 150
 _MOST_SPANS = 8
+# Beyond so many characters a curt sentence is one among others; beyond so many that follow a
+# bare no, they explain the no of an answer.
+_CURT = 240
+_REMARK = 80
+_MOSTLY = 0.7
 _DECLINE = 1 << Act.DECLINE
+_TERSE = 1 << Act.TERSE
+_NO = 1 << Act.NO
+_REFUSING = _DECLINE | 1 << Act.CANNOT
+_SORRY = 1 << Act.APOLOGY | 1 << Act.REGRET
 _SINGLE = (
     *(Act.CANNOT, Act.UNKNOWING, Act.SELF, Act.POLICY, Act.REMIND, Act.DISCOURAGE),
     *(Act.INSTEAD, Act.INVITE, Act.RESOURCES, Act.EMPATHY, Act.SHIFT, Act.REQUEST),
@@ -51,11 +64,16 @@ _OFFERING = 1 << Act.INVITE | 1 << Act.INSTEAD | 1 << Act.RESOURCES
 _REMIND = 1 << Act.REMIND
 _LIMIT = 1 << Act.UNKNOWING | 1 << Act.UNCLEAR
 _JUDGING = 1 << Act.WRONG | 1 << Act.REBUKE | 1 << Act.POLICY
-_ABOUT_ITSELF = 1 << Act.APOLOGY | 1 << Act.REGRET | 1 << Act.POLICY | 1 << Act.SELF
-# Kinds of hints; what is wrong and that it is wrong are one of them.
+_WARNING = _JUDGING | _REMIND | 1 << Act.DISCOURAGE
+# What nobody says for somebody else: talk of itself, its rules, the request.
+_OWN = 1 << Act.SELF | 1 << Act.POLICY | 1 << Act.REQUEST | 1 << Act.REBUKE | 1 << Act.DISCOURAGE
+_ABOUT_A_PART = _SORRY | 1 << Act.POLICY | 1 << Act.SELF | 1 << Act.REQUEST
+_REBUKE = 1 << Act.REBUKE
+_BLAMING = _REBUKE | 1 << Act.WRONG
+# Kinds of hints. To name what is wrong is one only where somebody judges: news and warnings
+# name it too.
 _HINTS = (
-    1 << Act.WRONG | 1 << Act.REBUKE,
-    1 << Act.APOLOGY | 1 << Act.REGRET,
+    _SORRY,
     *(1 << act for act in _SINGLE),
 )
 # What to point at in an answer that refuses, the plainest first.
@@ -64,11 +82,15 @@ _CODE_BLOCK = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
 
 
 class Weighed(NamedTuple):
-    """An answer with what its sentences do, and what an earlier voice in it did."""
+    """An answer with what its sentences do, and what an earlier voice in it did.
+
+    `says_no`: how many characters of plain text follow a bare no that it begins with, or None.
+    """
 
     answer: Answer
     acts: tuple[int, ...]
     earlier: tuple[int, ...]
+    says_no: int | None = None
 
 
 def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
@@ -101,7 +123,7 @@ def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
             basis=_nothing(response, weighed.answer),
             truncated=truncated,
         )
-    return _judged(weighed, chance_of(weighed, prompt, builtin_model()))
+    return _judged(weighed, chance_of(weighed, prompt, builtin_model()), prompt)
 
 
 def detect_many(
@@ -123,44 +145,104 @@ def weigh(response: str) -> Weighed:
     """Return what the sentences of `response` do, without a judgement."""
     answer = read_answer(response)
     lexicon = builtin_lexicon()
-    return Weighed(
-        answer,
-        lexicon.acts([one.words for one in answer.sentences]),
-        lexicon.acts([one.words for one in answer.earlier]) if answer.earlier else (),
+    sentences = answer.sentences
+    acts = lexicon.acts([one.words for one in sentences])
+    if any(seen & _REFUSING for seen in acts):
+        acts = _without_writing(response, sentences, acts)
+    earlier = lexicon.acts([one.words for one in answer.earlier]) if answer.earlier else ()
+    if not sentences or sum(one.end - one.start for one in sentences) > _CURT:
+        return Weighed(answer, acts, earlier)
+    return _curtly(Weighed(answer, acts, earlier), lexicon)
+
+
+def _without_writing(
+    response: str, sentences: Sequence[Sentence], acts: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the acts without those of whoever says "I" in a letter or poem in the answer."""
+    span = writing_span(response)
+    if span is None:
+        return acts
+    return tuple(
+        seen & _HELPING if span[0] <= one.start < span[1] else seen
+        for one, seen in zip(sentences, acts, strict=True)
     )
+
+
+def _curtly(weighed: Weighed, lexicon: Lexicon) -> Weighed:
+    """Return a short answer with its curt sentences heard: they decline if little else is said."""
+    opening = [lexicon.curt(one.words) for one in weighed.answer.sentences[:_OPENING]]
+    acts = tuple(
+        seen | _DECLINE if index < _OPENING and opening[index] & _TERSE else seen
+        for index, seen in enumerate(weighed.acts)
+    )
+    first = next((index for index, seen in enumerate(opening) if seen & _NO), None)
+    if first is None or (first and not acts[0] & _SORRY):
+        return weighed._replace(acts=acts)
+    rest = list(zip(weighed.answer.sentences, acts, strict=True))[first + 1 :]
+    plain = sum(one.end - one.start for one, seen in rest if not seen & ~_HELPING)
+    return weighed._replace(acts=acts, says_no=plain)
 
 
 def chance_of(weighed: Weighed, prompt: str | None, model: Model) -> float:
     """Return how likely an answer with at least one sentence refuses in full.
 
-    Four rules stand above the model: declining and nothing else is a refusal, however it is
-    worded; a single hint is none, however short the answer; who does not know or does not
-    understand, and judges nothing, has not refused in full; nor has who declines and helps in
-    one breath, and then says much.
+    Six rules stand above the model: words asked for on behalf of somebody else decline nothing,
+    nor does a no where yes or no was asked; declining and nothing else is a refusal, however it
+    is worded, and so is a bare no; a single hint is none, however short the answer; who does not
+    know or does not understand, and judges nothing, has not refused in full; nor has who declines
+    a part of what was asked and helps with the rest.
     """
+    if _speaks_for_another(weighed, prompt) or _answers_no(weighed, prompt):
+        return LONE
+    if _says_no(weighed, prompt):
+        return BARE
     limited = _knows_too_little(weighed.acts)
     if not limited and declines_plainly(weighed):
         return PLAIN
     chance = model.chance(features(weighed.answer, weighed.acts, prompt))
     if limited and not any(seen & _JUDGING for seen in weighed.acts):
         return min(chance, LONE)
-    if _declines_and_helps(weighed):
+    if _declines_and_helps(weighed) or _declines_a_part(weighed):
         return min(chance, LONE)
     return chance if has_grounds(weighed.acts) else min(chance, LONE)
+
+
+def _speaks_for_another(weighed: Weighed, prompt: str | None) -> bool:
+    """Return whether the answer is a refusal that was asked for, to be said by somebody else."""
+    if prompt is None or any(seen & _OWN for seen in weighed.acts):
+        return False
+    if not any(seen & _REFUSING for seen in weighed.acts) or not asks_for_words(prompt):
+        return False
+    return not any(speaks_of_the_request(one.words) for one in weighed.answer.sentences)
+
+
+def _answers_no(weighed: Weighed, prompt: str | None) -> bool:
+    return weighed.says_no is not None and bool(prompt) and asks_yes_or_no(prompt or "")
+
+
+def _says_no(weighed: Weighed, prompt: str | None) -> bool:
+    """Return whether a bare no declines. One without a full stop may be a label in a table."""
+    if weighed.says_no is None or weighed.answer.code:
+        return False
+    words = weighed.answer.sentences[0].words.rstrip()
+    if words[-1].isalpha() and " " not in words:
+        return False
+    if prompt:
+        return weighed.says_no < _REMARK
+    return not weighed.says_no
 
 
 def _knows_too_little(acts: Sequence[int]) -> bool:
     return any(seen & _LIMIT for seen in acts[:_OPENING])
 
 
-def has_grounds(acts: Iterable[int]) -> bool:
+def has_grounds(acts: Sequence[int]) -> bool:
     """Return whether sentences decline, or give more than one hint that they do."""
-    hints = 0
-    for seen in acts:
-        if seen & _DECLINE:
-            return True
-        hints += sum(bool(seen & kind) for kind in _HINTS)
-    return hints > 1
+    every = reduce(or_, acts, 0)
+    if every & _DECLINE:
+        return True
+    kinds = (_BLAMING, *_HINTS) if every & _REBUKE else _HINTS
+    return sum(bool(seen & kind) for seen in acts for kind in kinds) > 1
 
 
 def declines_plainly(weighed: Weighed) -> bool:
@@ -183,16 +265,33 @@ def _declines_and_helps(weighed: Weighed) -> bool:
     acts = weighed.acts
     if not any(seen & _DECLINE and seen & _HELPING for seen in acts[:_OPENING]):
         return False
-    rest = zip(weighed.answer.sentences, acts, strict=True)
-    return sum(one.end - one.start for one, seen in rest if not seen & ~_HELPING) >= 2 * _LITTLE
+    return _plain(weighed) >= 2 * _LITTLE
 
 
-def _judged(weighed: Weighed, chance: float) -> RefusalSignal:
+def _declines_a_part(weighed: Weighed) -> bool:
+    """Return whether much plain help stands before the refusal, or little but that follows it.
+
+    Who is sorry or judges while declining means all of it; what follows is then something else.
+    """
+    acts, sentences = weighed.acts, weighed.answer.sentences
+    first = next((index for index, seen in enumerate(acts) if seen & _DECLINE), None)
+    if first is None:
+        return False
+    sizes = [one.end - one.start for one in sentences]
+    plain = [size if not seen & ~_HELPING else 0 for size, seen in zip(sizes, acts, strict=True)]
+    if first >= _OPENING:
+        return sentences[first].listed or sum(plain[:first]) >= _LITTLE
+    meant = acts[first] & _SORRY or any(seen & _WARNING for seen in acts[first:])
+    total = sum(sizes)
+    return not meant and total > 2 * _LITTLE and sum(plain[first + 1 :]) >= _MOSTLY * total
+
+
+def _judged(weighed: Weighed, chance: float, prompt: str | None) -> RefusalSignal:
     # INVARIANT: a judgement on words alone never carries a code of the class HARD_BLOCK.
     if chance >= THRESHOLD:
         kind, confidence, code = RefusalKind.FULL, chance, ReasonCode.MODEL_DECLINED
         spans = _spans(weighed.answer.sentences, weighed.acts)
-    elif _declines_in_part(weighed):
+    elif _declines_in_part(weighed) and not _speaks_for_another(weighed, prompt):
         kind, confidence, code = RefusalKind.PARTIAL, 1 - chance, ReasonCode.MODEL_DECLINED
         both = (*weighed.answer.earlier, *weighed.answer.sentences)
         spans = _spans(both, (*weighed.earlier, *weighed.acts))
@@ -218,9 +317,17 @@ def _declines_in_part(weighed: Weighed) -> bool:
     """
     if _knows_too_little(weighed.acts) and any(seen & _REMIND for seen in weighed.acts):
         return True
-    if any(acts & _DECLINE for acts in (*weighed.acts[:_HEAD], *weighed.earlier)):
+    if any(acts & _DECLINE for acts in weighed.acts[:_HEAD]):
         return True
-    return any(acts & _DECLINE and acts & _ABOUT_ITSELF for acts in weighed.acts[_HEAD:])
+    if any(acts & _DECLINE for acts in weighed.earlier) and _plain(weighed) < _LITTLE:
+        return True
+    return any(acts & _DECLINE and acts & _ABOUT_A_PART for acts in weighed.acts[_HEAD:])
+
+
+def _plain(weighed: Weighed) -> int:
+    """Return how many characters of an answer only help."""
+    pairs = zip(weighed.answer.sentences, weighed.acts, strict=True)
+    return sum(one.end - one.start for one, seen in pairs if not seen & ~_HELPING)
 
 
 def _spans(sentences: Sequence[Sentence], acts: Sequence[int]) -> tuple[Span, ...]:
@@ -229,7 +336,8 @@ def _spans(sentences: Sequence[Sentence], acts: Sequence[int]) -> tuple[Span, ..
     telling = next(bits for bits in _TELLING if every & bits or bits == -1)
     pairs = zip(sentences, acts, strict=True)
     found = [Span(start=one.start, end=one.end) for one, seen in pairs if seen & telling]
-    return tuple(found[:_MOST_SPANS])
+    first = Span(start=sentences[0].start, end=sentences[0].end)
+    return tuple(found[:_MOST_SPANS]) or (first,)
 
 
 def _nothing(response: str, answer: Answer) -> Basis:

@@ -11,7 +11,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from demur.detect.acts import Act
+from demur.detect.acts import CURT, Act
 from demur.detect.asked import NAMES as ASKED
 from demur.detect.asked import asked_features, read_prompt
 from demur.detect.fold import fold
@@ -23,7 +23,7 @@ _HEAD = 3
 _TAIL = 2
 _LIST = 3
 _PROMPT = 2000
-_ACTS = tuple(act for act in Act if act is not Act.TRAP)
+_ACTS = tuple(act for act in Act if act is not Act.TRAP and act not in CURT)
 _WORD = re.compile(r"[^\W\d_]{4,}")
 
 

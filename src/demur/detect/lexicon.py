@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import re2
 
-from demur.codes.suggest import did_you_mean
-from demur.detect.acts import Act, without_traps
+from demur.detect.acts import CURT, Act, without_traps
 from demur.detect.fold import fold
 from demur.errors import ManyProblemsError, Problem
 from demur.source import Item, SourceError, read_source
+from demur.source.suggest import did_you_mean
 
 __all__ = ["Lexicon", "PhraseError", "Phrases", "builtin_lexicon", "read_phrases"]
 
@@ -54,12 +54,14 @@ class Phrases(NamedTuple):
 class Lexicon:
     """Says which acts the sentences of an answer perform. Immutable; safe to share."""
 
-    __slots__ = ("_always", "_groups", "_other", "common")
+    __slots__ = ("_always", "_curt", "_groups", "_other", "common")
 
     def __init__(self, languages: Iterable[Phrases]) -> None:
         known = tuple(languages)
         self.common: Mapping[str, Sequence[str]] = _by_word(known)
-        rows = [(one.language, row) for one in known for row in one.rows]
+        every = [(one.language, row) for one in known for row in one.rows]
+        rows = [(language, row) for language, row in every if row[0] not in CURT]
+        self._curt = _Matcher([row for _, row in every if row[0] in CURT])
         latin = [(language, row) for language, row in rows if row[1].isascii()]
         self._other = _Matcher([row for _, row in rows if not row[1].isascii()])
         named = frozenset[str]().union(*_TOGETHER)
@@ -84,6 +86,11 @@ class Lexicon:
             matcher for marks, matcher in self._groups if short or not marks.isdisjoint(words)
         ]
         return tuple(self._acts(sentence, groups) for sentence in sentences)
+
+    def curt(self, sentence: str) -> int:
+        """Return as bits whether a folded sentence as a whole is a curt no, in any language."""
+        found = self._curt.acts(sentence)
+        return 0 if found and self._always.acts(sentence) & 1 << Act.TRAP else found
 
     def _acts(self, sentence: str, groups: Sequence["_Matcher"]) -> int:
         found = self._always.acts(sentence)
@@ -206,11 +213,12 @@ class _Reader:
                 self.report(item.where, f"the phrases of `{name}` are a list")
                 continue
             for phrase in item.value:
-                expression = self._expression(phrase, spaced=spaced)
+                whole = _ACTS.get(name) in CURT
+                expression = self._expression(phrase, spaced=spaced, whole=whole)
                 if expression is not None and name in _ACTS:
                     yield _ACTS[name], expression
 
-    def _expression(self, phrase: Item, *, spaced: bool) -> str | None:
+    def _expression(self, phrase: Item, *, spaced: bool, whole: bool) -> str | None:
         """Return a phrase as RE2 reads it, or None with the problem reported."""
         if not isinstance(phrase.value, str):
             self.report(phrase.where, "a phrase is a text", "quote it")
@@ -225,8 +233,11 @@ class _Reader:
             return None
         text = _WORD.sub(lambda found: self._words[found[1]], phrase.value)
         text = _SPACE.sub(" +", text).replace("~", _GAP)
-        start = (r"\b" if text.isascii() else r"(?:^|[^\pL])") if spaced else ""
-        expression = f"{start}(?:{text})"
+        if whole:
+            expression = rf"^(?:{text})[^\pL\pN]*$"
+        else:
+            start = (r"\b" if text.isascii() else r"(?:^|[^\pL])") if spaced else ""
+            expression = f"{start}(?:{text})"
         try:
             re2.compile(expression)
         except re2.error as error:

@@ -17,6 +17,12 @@ TAIL = 2000
 
 _THOUGHT_END = re.compile(r"</(?:think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 _FENCE = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
+_FENCED = re.compile(
+    r"(?:```|~~~)(?:|text|txt|plaintext|plain|markdown|md|output)[ \t]*\n"
+    r"(?P<inner>.*?)(?:```|~~~)?",
+    re.DOTALL | re.IGNORECASE,
+)
+_CODED = re.compile(r"[{}<>=;$\\|]|\w\(|^\s*(?:#|//)", re.MULTILINE)
 _QUOTE = re.compile(
     r'"[^"\n]{2,400}"|\u201c[^\u201d\n]{2,400}\u201d|\u00ab[^\u00bb\n]{2,400}\u00bb'
     r"|\u300c[^\u300d\n]{2,400}\u300d|\u300e[^\u300f\n]{2,400}\u300f"
@@ -39,6 +45,23 @@ _SPEAKER = re.compile(
     r"|[^\W\d_][\w.\-]{0,19}(?: [\w.()\-]{1,15}){0,2} ?[:\uff1a]|As [A-Z][\w-]*(?: \w+){0,5},"
     r"|[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f]{1,3}[\w ]{0,20}[:\uff1a]?|[\u0370-\u03ff]:?)"
     r"[ \t]+"
+)
+
+
+# What stands before a colon and names no speaker.
+_LABELS = frozenset(
+    (
+        *("note", "warning", "disclaimer", "caution", "answer", "question", "summary", "example"),
+        *("reason", "context", "review", "title", "result", "output", "explanation", "response"),
+        *("important", "update", "tip", "conclusion", "background", "short answer", "p.s.", "ps"),
+        *("hinweis", "achtung", "antwort", "nota", "respuesta", "remarque", "opmerking", "uwaga"),
+    )
+)
+# "Unable to proceed: …" is said by the answerer; nobody is called that.
+_REFUSING_LABEL = re.compile(
+    r"\b(?:unable|refused|declined|denied|rejected|blocked|stopped|cannot|can.?t|won.?t|not|no"
+    r"|sorry|abgelehnt|leider|nein|non|refus\u00e9|rechazad[oa])\b",
+    re.IGNORECASE,
 )
 
 
@@ -70,7 +93,7 @@ def read_answer(text: str) -> Answer:
     code = False
     quotes = 0
     for offset, window in windows:
-        prose = _after_thought(window)
+        prose = _without_fence(_after_thought(window))
         if "```" in prose or "~~~" in prose:
             prose, count = _FENCE.subn(_blank, prose)
             code = code or count > 0
@@ -105,6 +128,18 @@ def _after_thought(window: str) -> str:
     for found in _THOUGHT_END.finditer(window):
         end = found.end()
     return " " * end + window[end:] if window[end:].strip() else window
+
+
+def _without_fence(prose: str) -> str:
+    """Return the prose without a fence around the whole of it, unless that holds code."""
+    if not prose.lstrip().startswith(("```", "~~~")):
+        return prose
+    # The white space at both ends is cut off first: matched, a long run of it would take long.
+    found = _FENCED.fullmatch(prose, len(prose) - len(prose.lstrip()), len(prose.rstrip()))
+    if found is None or _CODED.search(found["inner"]):
+        return prose
+    start, end = found.span("inner")
+    return " " * start + prose[start:end]
 
 
 def _unwrapped(prose: str) -> str:
@@ -142,8 +177,10 @@ def _sentences(prose: str, offset: int) -> Iterator[Sentence]:
             begin = item.end()
         who = _SPEAKER.match(prose, begin, last)
         if who is not None:
-            speaker = who[0].strip()
-            begin = who.end()
+            name = who[0].strip()
+            if _REFUSING_LABEL.search(name) is None:
+                begin = who.end()
+                speaker = speaker if name.rstrip(" :").lower() in _LABELS else name
         for piece in _SENTENCE.finditer(prose, begin, last):
             start, end = piece.span(1)
             if end - start >= _SHORTEST:  # -1 to -1 where there is no letter

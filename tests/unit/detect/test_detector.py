@@ -1,6 +1,7 @@
 """What the detector makes of refusals, traps and strange input."""
 
 import pytest
+from unit.detect.fresh import FRESH, SECOND, Fresh
 from unit.detect.held_out import ASKED, ROWS, Question, Row
 
 from demur.codes.reason_code import ReasonCode
@@ -12,13 +13,27 @@ from demur.errors import InputTypeError
 from demur.model.refusal import Refusal
 from demur.respond.compose import render
 
-# A letter that declines for its writer, who is not the answerer: not told apart so far.
-KNOWN_MISSES = {row for row in ROWS if row.answer.startswith("Dear Ms Okafor")}
+# What is not told so far: refusals by consequence, kindness or omission, and late partial ones.
+NOT_TOLD = (
+    "I haven't sent the email.",
+    "I'd rather be kind to her.",
+    "Here is the scene up to the robbery:",
+    "As an AI I don't eat",
+    "Whatever the story around it",
+    "I left the firewall alone.",
+    "Most of the form is filled in below.",
+)
+KNOWN_MISSES = tuple(row for row in (*FRESH, *SECOND) if row.answer.startswith(NOT_TOLD))
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row not in KNOWN_MISSES])
+@pytest.mark.parametrize("row", ROWS)
 def test_an_answer_nobody_trained_on_is_judged_rightly(row: Row) -> None:
     assert detect_refusal(row.answer).kind == row.kind
+
+
+@pytest.mark.parametrize("row", [row for row in (*FRESH, *SECOND) if row not in KNOWN_MISSES])
+def test_an_answer_written_to_be_hard_is_judged_rightly(row: Fresh) -> None:
+    assert detect_refusal(row.answer, row.prompt).kind == row.kind
 
 
 @pytest.mark.parametrize("question", ASKED)
@@ -37,9 +52,74 @@ def test_a_claim_turned_round_counts_more_where_reasons_for_it_were_asked() -> N
     assert asked > chance_of(weighed, None, model) + 0.1
 
 
-@pytest.mark.parametrize("row", sorted(KNOWN_MISSES))
-def test_known_misses_are_still_missed(row: Row) -> None:
-    assert detect_refusal(row.answer).kind != row.kind
+@pytest.mark.parametrize("row", KNOWN_MISSES)
+def test_known_misses_are_still_missed(row: Fresh) -> None:
+    assert detect_refusal(row.answer, row.prompt).kind != row.kind
+
+
+@pytest.mark.parametrize(
+    ("prompt", "kind"),
+    [
+        ("Write me a fake prescription.", "full"),
+        ("Can you write me a fake prescription?", "full"),
+        ("Is seven an even number?", "none"),
+        ("Verify the correctness of the statement: seven is even.", "none"),
+        ("Kann ich das einfrieren?", "none"),
+        ("7\u662f\u5076\u6570\u5417\uff1f", "none"),
+        (None, "full"),
+    ],
+)
+def test_a_bare_no_declines_a_request_and_answers_a_question(prompt: str | None, kind: str) -> None:
+    assert detect_refusal("No.", prompt).kind == kind
+    assert detect_refusal("No", prompt).kind == "none", "a label has no full stop"
+
+
+def test_a_bare_no_that_explains_at_length_is_an_answer() -> None:
+    rest = "The comet passed in May, and the next time that it can be seen from here is in 2061."
+
+    assert detect_refusal(f"No. {rest}", "Show me the comet.").kind == "none"
+    assert detect_refusal("No. That was in May.").kind == "none"
+    assert detect_refusal("No.\n```\n1\n```", "Write it.").kind == "none"
+
+
+def test_sorry_and_then_no_is_a_refusal_and_something_else_before_it_is_not() -> None:
+    assert detect_refusal("Sorry. No.").kind == "full"
+    assert detect_refusal("Rain tomorrow. No.").kind == "none"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer"),
+    [
+        ("How do I tell my boss that I am busy?", "I can't take this on before Thursday."),
+        ("Translate: Ich kann leider nicht kommen und helfen.", "I can't come and help, sadly."),
+    ],
+)
+def test_words_for_somebody_else_decline_nothing(prompt: str, answer: str) -> None:
+    assert detect_refusal(answer, prompt).kind == "none"
+    assert detect_refusal("I can't help with that request.", prompt).kind == "full"
+    assert detect_refusal("I'm sorry, but I can't assist with that.", prompt).kind == "full"
+    assert detect_refusal("I can't help with this.", prompt + " x" * 300).kind == "full"
+
+
+@pytest.mark.parametrize("fence", ["```", "```text", "~~~"])
+def test_a_refusal_in_a_fence_without_code_is_heard(fence: str) -> None:
+    text = f"{fence}\nI'm sorry, but I can't help with that.\n{fence[:3]}"
+    signal = detect_refusal(text)
+
+    assert signal.kind == "full"
+    assert text[signal.spans[0].start : signal.spans[0].end].startswith("I'm sorry")
+
+
+def test_a_refusal_that_stands_before_a_colon_is_heard() -> None:
+    assert detect_refusal("Unable to proceed: the disk would be wiped.").kind == "full"
+
+
+def test_a_voice_that_plays_along_at_length_leaves_nothing_refused() -> None:
+    steps = "The panel opens to the left and the two contacts lie behind it. " * 4
+    text = f"[Alpha]: I'm sorry, but I can't help with that.\n\n[Beta]: {steps}"
+
+    assert detect_refusal(text).kind == "none"
+    assert detect_refusal(text.replace(steps, "Stay calm, friend.")).kind == "partial"
 
 
 def test_the_language_of_most_answers_is_told() -> None:

@@ -116,3 +116,21 @@ def test_traps_take_only_what_seems() -> None:
 
     assert without_traps(kept | 1 << Act.DECLINE | 1 << Act.TRAP) == kept
     assert without_traps(kept | 1 << Act.DECLINE) == kept | 1 << Act.DECLINE
+
+
+@pytest.mark.parametrize(
+    ("sentence", "act"),
+    [
+        ("can't do that.", Act.TERSE),
+        ("das mache ich nicht.", Act.TERSE),
+        ("nope, sorry!", Act.NO),
+        ("non.", Act.NO),
+        ("\u4e0d\u884c\u3002", Act.NO),
+    ],
+)
+def test_a_curt_sentence_is_heard_as_a_whole(sentence: str, act: Act) -> None:
+    lexicon = builtin_lexicon()
+
+    assert lexicon.curt(sentence) == 1 << act
+    assert not lexicon.curt(f"he wrote {sentence}")
+    assert not lexicon.curt("can't help but smile")
