@@ -9,7 +9,7 @@ from pydantic_ai import RunContext
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 
-from demur.enforce.approval import GrantFor
+from demur.enforce.approval import GrantFor, agranted
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Ruling
 from demur.integrations.pydantic_ai.grants import grants_of
@@ -82,8 +82,8 @@ class Calls:
         """Return the ruling on a call that somebody approved, by the grants that speak for it."""
         grants = grants_of(ctx.tool_call_metadata)
         ruling = await self._judge(asked, at, grants)
-        if ruling.may_be_approved and self._grant_for is not None:
-            more = tuple(self._grant_for(ruling, ctx) or ())
+        if ruling.may_be_approved:
+            more = await agranted(self._grant_for, ruling, ctx)
             if more:
                 ruling = await self._judge(asked, at, (*grants, *more))
         return ruling
