@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from demur.detect.acts import Act
-from demur.detect.detector import THRESHOLD, chance_of, declines_plainly, detect_refusal
+from demur.detect.detector import detect_refusal
 from demur.detect.model import Model
+from demur.detect.rules import THRESHOLD, chance_of, declines_plainly
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 

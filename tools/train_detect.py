@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from demur.detect.detector import Weighed, weigh
 from demur.detect.features import NAMES, features
 from demur.detect.model import SCHEMA_VERSION, Model
+from demur.detect.weighing import Weighed, weigh
 from demur.respond.samples import samples
 
 TARGET = Path(__file__).parent.parent / "src" / "demur" / "detect" / "model.json"

@@ -3,7 +3,7 @@
 import pytest
 
 from demur.detect.asked import NAMES, asked_features, read_prompt
-from demur.detect.detector import weigh
+from demur.detect.weighing import weigh
 
 
 def named(text: str, prompt: str | None) -> dict[str, float]:

@@ -5,10 +5,12 @@ from unit.detect.fresh import FRESH, SECOND, Fresh
 from unit.detect.held_out import ASKED, ROWS, Question, Row
 
 from demur.codes.reason_code import ReasonCode
-from demur.detect.detector import chance_of, detect_many, detect_refusal, weigh
+from demur.detect.detector import detect_many, detect_refusal
 from demur.detect.model import builtin_model
+from demur.detect.rules import chance_of
 from demur.detect.sentences import HEAD, TAIL
 from demur.detect.signal import Basis, RefusalKind
+from demur.detect.weighing import weigh
 from demur.errors import InputTypeError
 from demur.model.refusal import Refusal
 from demur.respond.compose import render

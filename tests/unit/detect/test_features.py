@@ -1,5 +1,5 @@
-from demur.detect.detector import weigh
 from demur.detect.features import NAMES, features
+from demur.detect.weighing import weigh
 
 
 def named(text: str, prompt: str | None = None) -> dict[str, float]:
