@@ -8,6 +8,7 @@ is written down.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from demur.enforce.described import plain
@@ -19,27 +20,46 @@ _MOST = 200_000
 _LONGEST_JSON = 4_000_000
 # JSON in JSON is read so often, and left as a text beyond.
 _DEEPEST = 3
-_BEGIN = re.compile(r"""\s*(?:\{\s*(?:["}]|$)|\[\s*(?:[]["{\-\dtfn]|$))""")
+_MOST_BEGINNINGS = 200
+_DECODER = json.JSONDecoder()
+_INSIDE = re.compile(r"""\{\s*"|\[\s*[\["{]""")
+_BEGIN = re.compile(r"""\s*(?:\{\s*"|\[\s*(?:[\["{]|(?:-?\d[\d.eE+-]*|true|false|null)\s*,))""")
 
 
 def texts_in(value: Any) -> str:
-    """Return all texts in a value, one a line; a text that is no JSON is returned as it is.
+    """Return all texts in a value, one a line; a text without JSON in it is returned as it is.
 
     Raises:
         InputError: There are too many of them, or they lie too deep.
     """
     if not isinstance(value, str):
         return "\n".join(_leaves(plain(value, opaque=str), _DEEPEST))
-    held = _json_in(value)
-    if held is None or "\\" not in value:
+    if "\\" not in value:
         return value
+    held = _json_in(value)
+    found = list(_embedded(value)) if held is None else [held]
     # As it is, too: an imitation of a chat's turns is one only with all around it.
-    return "\n".join([value, *_leaves(held, _DEEPEST)])
+    return "\n".join([value, *(text for one in found for text in _leaves(one, _DEEPEST))])
 
 
 def begins_json(text: str) -> bool:
-    """Return whether a text that goes on may become the JSON of an object or list."""
+    """Return whether a text, up to its first escape, may become the JSON of an object or list."""
     return _BEGIN.match(text) is not None
+
+
+def _embedded(text: str) -> Iterator[Any]:
+    """Yield the objects and lists whose JSON stands within a text, such as behind a fence."""
+    if len(text) > _LONGEST_JSON:
+        return
+    end = 0
+    for found in islice(_INSIDE.finditer(text), _MOST_BEGINNINGS):
+        if found.start() < end:
+            continue
+        try:
+            value, end = _DECODER.raw_decode(text, found.start())
+        except (ValueError, RecursionError):
+            continue
+        yield value
 
 
 def _leaves(value: Any, depth: int) -> Iterator[str]:

@@ -25,6 +25,9 @@ JSON = st.recursive(
         (r'{"a": "one\ntwo"}', '{"a": "one\\ntwo"}\na\none\ntwo'),
         ({"a": json.dumps({"b": "c\nd"})}, "a\nb\nc\nd"),
         (r'{"a": "not\njson}', '{"a": "not\\njson}'),
+        ('Here:\n```json\n{"a": "\\u0062"}\n```', 'Here:\n```json\n{"a": "\\u0062"}\n```\na\nb'),
+        (r'{"a": "\u0062"} and ["\u0063"], {"d', '{"a": "\\u0062"} and ["\\u0063"], {"d\na\nb\nc'),
+        (r'{"a {"b": "\u0063"}', '{"a {"b": "\\u0063"}\nb\nc'),
         ("[" * 100_000 + "]" * 100_000, "[" * 100_000 + "]" * 100_000),
         (None, ""),
     ],
@@ -51,13 +54,22 @@ def test_no_text_is_lost(value: object) -> None:
     assert all(text in seen or text.strip()[:1] in {"{", "["} for text in leaves(value))
 
 
-@given(st.lists(JSON) | st.dictionaries(st.text(max_size=5), JSON), st.data())
-def test_every_beginning_of_json_is_seen_as_one(value: object, data: st.DataObject) -> None:
-    text = f" {json.dumps(value, indent=data.draw(st.sampled_from([None, 1])))}"
+@given(st.lists(JSON) | st.dictionaries(st.text(max_size=5), JSON), st.sampled_from([None, 1]))
+def test_json_with_an_escape_begins_as_such(value: object, indent: int | None) -> None:
+    text = f" {json.dumps(value, indent=indent)}"
 
-    assert begins_json(text[: data.draw(st.integers(2, len(text)))])
+    assert "\\" not in text or begins_json(text[: text.index("\\") + 1])
 
 
-@pytest.mark.parametrize("text", ["[A link](x)", "{x | x > 0}", "Well, {}", "(1)", r"\[x\]", '"a"'])
+@pytest.mark.parametrize(
+    "text",
+    ["[A link](x)", "[1] and", "{x | x > 0}", "Well, {}", "(1)", r"\[x\]", '"a"'],
+)
 def test_other_texts_do_not_begin_json(text: str) -> None:
     assert not begins_json(text)
+
+
+def test_only_so_many_beginnings_are_tried() -> None:
+    text = '{"' * 1_000_000 + "\\"
+
+    assert texts_in(text) == text
