@@ -5,10 +5,11 @@ The command asks a process that is kept warm; here that is the stage, with the s
 
 import asyncio
 import json
+import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,8 +52,8 @@ class ClaudeCodeStage:
         """Return what was seen."""
         with TemporaryDirectory() as name, claude_api(list(turns_of(scene))) as api:
             folder = Path(name)
-            with _warm(folder / "state", enforcer):
-                options = session(folder, api, tools)
+            options = session(folder, api, tools)
+            with _warm(folder / "state", enforcer, options.env):
                 options.settings = str(_settings(folder))
                 return seen_of(asyncio.run(played(scene.prompt, options)), api)
 
@@ -65,11 +66,11 @@ def _settings(folder: Path) -> Path:
 
 
 @contextmanager
-def _warm(state: Path, enforcer: Enforcer) -> Iterator[None]:
+def _warm(state: Path, enforcer: Enforcer, environment: Mapping[str, str]) -> Iterator[None]:
     """Listen where the hook command asks."""
     state.mkdir(mode=0o700)
     words = [*_COMMAND, "--serve", "--state", str(state), "--budget=20.0"]
-    path = socket_path(state, words)
+    path = socket_path(state, words, {**os.environ, **environment})
     thread = threading.Thread(
         target=serve_warm, args=(path, _SceneJudge(enforcer)), kwargs={"idle_s": 60}
     )

@@ -151,12 +151,13 @@ class Enforcer:
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
         describe: Describe | None = None,
+        commands: Iterable[str] = (),
     ) -> Ruling:
         """Return the ruling on a tool call that is about to be made.
 
         `arguments` are values or the JSON text that a model wrote; `tool` is the definition as
         its server `source` presents it now. `grants`, `accepted` and `describe` speak for this
-        call alone.
+        call alone; `commands` are texts that it would run, beside those that can be known.
         """
         steps = self._points.tool_call(
             lambda: ToolCall(name=name, arguments=plain(arguments), tool=tool, source=source),
@@ -164,6 +165,7 @@ class Enforcer:
             grants=grants,
             accepted=accepted,
             describe=describe,
+            commands=commands,
         )
         return self._taken(steps, Surface.TOOL_CALL, at, name)
 
@@ -178,6 +180,7 @@ class Enforcer:
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
         describe: Describe | None = None,
+        commands: Iterable[str] = (),
     ) -> Ruling:
         """Return the ruling on a tool call, like `tool_call`."""
         steps = self._points.tool_call(
@@ -186,6 +189,7 @@ class Enforcer:
             grants=grants,
             accepted=accepted,
             describe=describe,
+            commands=commands,
         )
         return await self._ataken(steps, Surface.TOOL_CALL, at, name)
 

@@ -99,6 +99,7 @@ class Points(NamedTuple):
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
         describe: Describe | None = None,
+        commands: Iterable[str] = (),
     ) -> Steps[Ruling]:
         """Rule on a tool call that is about to be made; what makes none of it is refused, too."""
         call, grants = call_of(), tuple(grants)
@@ -108,7 +109,9 @@ class Points(NamedTuple):
             raise InputError("the arguments cannot be read", where="arguments")
         arguments = arguments or {}
         if Surface.CODE_EXECUTION in self.surfaces:
-            for text in commands_in(call.name, arguments, self.commands):
+            for text in dict.fromkeys(
+                (*commands_in(call.name, arguments, self.commands), *commands)
+            ):
                 found = [*found, *(yield Look(Surface.CODE_EXECUTION, Command(text=text)))]
         run = self._run(at)
         if run is not None:

@@ -6,15 +6,18 @@ Each matcher has `on_failure="block"`: without it, a callback that fails lets th
 import asyncio
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from demur.enforce.approval import Approval, GrantFor, check_approval
+from demur.enforce.approval import Approval, GrantFor, agranted, check_approval
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.occasion import Occasion
 from demur.enforce.ruling import Ruling
+from demur.errors import InputError
 from demur.gate.gate import Gate
 from demur.integrations.claude_code.answering import Manner
+from demur.integrations.claude_code.call_grants import call_grants
 from demur.integrations.claude_code.emergency import denial, refusal_line
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.judging import ajudge
@@ -52,6 +55,17 @@ _OWN_SHARE = 0.8
 _MATCHERS = {"SessionStart": "compact"}
 
 
+class _Approved(Occasion):
+    """An occasion at which a person who may decide has said yes, and that goes on record."""
+
+    __slots__ = ()
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """What of it goes on record."""
+        return {**super().trace, "approved_by": "person"}
+
+
 def claude_hooks(
     enforcer: Enforcer | Gate,
     *,
@@ -65,7 +79,8 @@ def claude_hooks(
 
     With `approval="interrupt"`, a call that waits for approval goes to `can_use_tool`, or to who
     sits at the terminal, instead of being refused. The SDK runs what is approved there without
-    asking again: `can_use_tool(enforcer, grant_for=...)` demands a grant beside it.
+    asking again: use our `can_use_tool`, which demands a grant. What was granted there holds for
+    the call's result as well.
 
     With `halt`, a hard block ends the run. `pins` are rules that outlive a compaction. Tools of
     `own_servers`, those of this program, go by their bare names (`refund`) in policies; others
@@ -76,6 +91,7 @@ def claude_hooks(
         InputTypeError: Neither an enforcer nor a gate is given.
     """
     by = Enforcer.of(enforcer)
+    granted = call_grants(by).of
     manner = Manner(ask=check_approval(approval) == "interrupt", halt=halt)
 
     async def judged(
@@ -86,7 +102,13 @@ def claude_hooks(
         try:
             async with asyncio.timeout(timeout_s * _OWN_SHARE):
                 output = await ajudge(
-                    hook, by, manner, pins=pins, own=own_servers, framework=_FRAMEWORK
+                    hook,
+                    by,
+                    manner,
+                    pins=pins,
+                    own=own_servers,
+                    framework=_FRAMEWORK,
+                    granted=granted,
                 )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is no permission
             output = json.loads(denial(hook.event, _line_of(error), members).stdout)
@@ -110,6 +132,7 @@ def can_use_tool(
     *,
     person: CanUseTool | None = None,
     grant_for: GrantFor | None = None,
+    person_decides: bool = False,
     halt: bool = True,
     own_servers: Collection[str] = (),
 ) -> CanUseTool:
@@ -117,44 +140,74 @@ def can_use_tool(
 
     It is asked only about calls that no allow rule has let through, so it never replaces the
     hooks. `person` is asked about what may run, and about what waits for approval; input that
-    they change is judged like any other. With `grant_for`, their yes alone lifts nothing: the
-    call is decided again with the grants that it gives for the ruling and the SDK's context.
+    they change is judged like any other. Their yes alone lifts nothing: the call is decided
+    again with the grants that `grant_for` gives for the ruling and the SDK's context.
+
+    With `person_decides`, whoever answers there is trusted to approve: their yes lets a call
+    run that waits for approval, and goes on record as `trace.approved_by`.
 
     Raises:
+        InputError: A person decides, and grants are demanded all the same.
         InputTypeError: Neither an enforcer nor a gate is given.
     """
+    if person_decides and grant_for is not None:
+        raise InputError("`person_decides` needs no `grant_for`", where="person_decides")
     by = Enforcer.of(enforcer)
+    return _SecondLine(by, person, grant_for, person_decides, halt, own_servers).judged
+
+
+class _SecondLine(NamedTuple):
+    by: Enforcer
+    person: CanUseTool | None
+    grant_for: GrantFor | None
+    person_decides: bool
+    halt: bool
+    own: Collection[str]
 
     async def judged(
-        name: str, given: dict[str, Any], context: ToolPermissionContext
+        self, name: str, given: dict[str, Any], context: ToolPermissionContext
     ) -> PermissionResultAllow | PermissionResultDeny:
-        hook = Hook("PreToolUse", {"tool_name": name})
+        """Return whether a call may run, and with what input."""
+        # INVARIANT: what runs is what was ruled on, whatever a person does to what they see.
+        wanted, answer = deepcopy(given), PermissionResultAllow()
         # Without a run: the hook has put this call into its history already.
         at = Occasion(framework=_FRAMEWORK, call_id=context.tool_use_id)
-
-        async def ruled(asked: Any, grants: Iterable[Grant] = ()) -> Ruling:
-            tool, source = hook.tool(own_servers), hook.source(own_servers)
-            ruling = await aput(about_call(tool, asked, at, source, grants), by)
-            assert ruling is not None
-            return ruling
-
-        ruling = await ruled(given)
-        if person is not None and (ruling.allowed or ruling.may_be_approved):
-            answer = await person(name, given, context)
-            if not isinstance(answer, PermissionResultAllow):
-                return answer
-            wanted = given if answer.updated_input is None else answer.updated_input
-            ruling = ruling if wanted == given else await ruled(wanted)
-            if ruling.may_be_approved and grant_for is not None:
-                ruling = await ruled(wanted, tuple(grant_for(ruling, context)))
-            if ruling.allowed or (ruling.may_be_approved and grant_for is None):
-                return answer
-        if ruling.allowed:
-            return PermissionResultAllow()
-        ends = halt and ruling.is_hard and not ruling.failed
+        ruling, lets = await self._ruled(name, wanted, at), False
+        if self.person is not None and (ruling.allowed or ruling.may_be_approved):
+            shown = deepcopy(given)
+            said = await self.person(name, shown, context)
+            if not isinstance(said, PermissionResultAllow):
+                return said
+            answer, changed = said, shown if said.updated_input is None else said.updated_input
+            if changed != wanted:
+                wanted = deepcopy(changed)
+                ruling = await self._ruled(name, wanted, at)
+            if ruling.may_be_approved:
+                ruling = await self._approved(name, wanted, at, ruling, context)
+                lets = self.person_decides and ruling.may_be_approved
+        if ruling.allowed or lets:
+            return replace(answer, updated_input=wanted)
+        ends = self.halt and ruling.is_hard and not ruling.failed
         return PermissionResultDeny(message=ruling.message, interrupt=ends)
 
-    return judged
+    async def _approved(
+        self, name: str, wanted: Any, at: Occasion, ruling: Ruling, context: ToolPermissionContext
+    ) -> Ruling:
+        """Return the ruling on a call that a person said yes to."""
+        if self.person_decides:
+            return await self._ruled(name, wanted, _Approved(*at))
+        grants = await agranted(self.grant_for, ruling, context)
+        call_grants(self.by).keep(at.call_id, grants)
+        return await self._ruled(name, wanted, at, grants)
+
+    async def _ruled(
+        self, name: str, wanted: Any, at: Occasion, grants: Iterable[Grant] = ()
+    ) -> Ruling:
+        call = Hook("PreToolUse", {"tool_name": name})
+        asked = about_call(call.tool(self.own), wanted, at, call.source(self.own), grants)
+        ruling = await aput(asked, self.by)
+        assert ruling is not None
+        return ruling
 
 
 def _line_of(error: Exception) -> str:

@@ -180,7 +180,7 @@ def test_an_input_that_never_ends_is_refused_in_time(state: Path) -> None:
 
 def test_a_judgement_that_takes_too_long_is_a_no(state: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "demur.toml")
-    ran = process(call(), "--state", state, "--config", tmp_path / "demur.toml", "--budget", 3)
+    ran = process(call(), "--state", state, "--config", tmp_path / "demur.toml", "--budget", 8)
 
     assert (ran.status, code_of(ran)) == (0, "GUARDRAIL_UNAVAILABLE")
 
@@ -192,7 +192,7 @@ def returned(**more: Any) -> bytes:
 
 def test_what_came_back_is_withheld_if_judging_takes_too_long(state: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "demur.toml")
-    words = ("--state", state, "--config", tmp_path / "demur.toml", "--budget", 3)
+    words = ("--state", state, "--config", tmp_path / "demur.toml", "--budget", 8)
     ran = process(returned(), *words)
     special = json.loads(ran.out)["hookSpecificOutput"]
 
@@ -376,6 +376,31 @@ def test_whoever_is_warm_is_asked_first(state: Path, monkeypatch: pytest.MonkeyP
         thread.join()
 
     assert ran.out == '{"systemMessage": "PreToolUse in /home/me/app"}\n'
+
+
+def test_who_is_kept_warm_for_other_settings_is_not_asked(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demur.cli.hook_claude_code.start_warm", lambda *_: None)
+    state.mkdir(mode=0o700)
+    words = ("hook", "claude-code", "--state", state, "--warm")
+    given = {"file_path": str(tmp_path / "b" / "settings.json"), "content": "{}"}
+    raw = call(tool_name="Write", tool_input=given)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "a"))
+    path = socket_path(state, [*HOOK, "--serve", "--state", str(state), "--budget=20.0"])
+    thread = threading.Thread(target=serve_warm, args=(path, Judge()), kwargs={"idle_s": 30})
+    thread.start()
+    wait_for(state)
+    try:
+        mine = demur(*words, stdin=raw)
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "b"))
+        other = demur(*words, stdin=raw)
+    finally:
+        path.unlink()
+        thread.join()
+
+    assert mine.out.startswith('{"systemMessage"')
+    assert code_of(other) == "APPROVAL_REQUIRED"
 
 
 def test_who_is_about_to_be_warm_is_waited_for(

@@ -11,7 +11,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from importlib import import_module
@@ -33,6 +33,7 @@ __all__ = [
     "is_starting",
     "socket_path",
     "start_warm",
+    "surroundings",
 ]
 
 # Elsewhere each hook judges by itself.
@@ -47,9 +48,30 @@ _TRIES = 5
 _MOMENT_S = 0.02
 
 
-def socket_path(state: Path, words: Sequence[str]) -> Path:
+# What is judged depends on them: who lives in other surroundings asks somebody else.
+_PLACES = ("CLAUDE_CONFIG_DIR", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+_LISTS = ("DEMUR_REGISTRY", "PYTHONPATH")
+
+
+def surroundings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables by which is judged, with paths that mean the same from any folder."""
+    known = os.environ if environment is None else environment
+    given = {name: known.get(name, "") for name in (*_PLACES, *_LISTS)}
+    whole = {name: _whole(given[name]) for name in _PLACES}
+    for name in _LISTS:
+        whole[name] = os.pathsep.join(map(_whole, given[name].split(os.pathsep)))
+    return {name: value for name, value in whole.items() if value}
+
+
+def _whole(path: str) -> str:
+    return str(Path(path).absolute()) if path else ""
+
+
+def socket_path(
+    state: Path, words: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Path:
     """Return where the process listens that was started with `words`, by this version of demur."""
-    told = json.dumps([__version__, *words])
+    told = json.dumps([__version__, *words, surroundings(environment)])
     return state / f"warm-{sha256(told.encode()).hexdigest()[:12]}.sock"
 
 
@@ -137,6 +159,7 @@ def start_warm(words: Sequence[str], folder: Path) -> None:
         subprocess.Popen(
             words,
             cwd=folder,
+            env={**os.environ, **surroundings()},
             stdin=silent,
             stdout=silent,
             stderr=silent,

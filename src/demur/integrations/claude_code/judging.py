@@ -8,7 +8,7 @@ from demur.enforce.enforcer import Enforcer
 from demur.integrations.claude_code.answering import Manner, answer
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.pins import Pins
-from demur.integrations.claude_code.questions import aput, put, questions
+from demur.integrations.claude_code.questions import GrantsOf, aput, no_grants, put, questions
 from demur.integrations.claude_code.unguarded import unguarded
 
 __all__ = ["CLAUDE_CODE", "SURFACES", "ajudge", "judge"]
@@ -53,7 +53,11 @@ async def ajudge(
     pins: Pins = (),
     own: Collection[str] = (),
     framework: str = CLAUDE_CODE,
+    granted: GrantsOf = no_grants,
 ) -> dict[str, Any]:
-    """Return what to answer to an event, like `judge`; the event loop runs on meanwhile."""
-    ruling = await aput(questions(hook, own, hook.occasion(framework)), enforcer)
+    """Return what to answer to an event, like `judge`; the event loop runs on meanwhile.
+
+    What was `granted` for a call speaks for its result.
+    """
+    ruling = await aput(questions(hook, own, hook.occasion(framework), granted), enforcer)
     return unguarded(*hook, pins) if ruling is None else answer(hook, ruling, manner)

@@ -1,9 +1,10 @@
 """What an enforcer is asked about an event of Claude Code, and which of its answers counts.
 
-A call of a tool of which only its argument tells that it runs a command is two questions.
+Of some tools only an argument tells that they run a command: the enforcer is told of it, so
+that all of a call is decided on at once.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -11,12 +12,14 @@ from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.occasion import Occasion
 from demur.enforce.ruling import Ruling
-from demur.guards.code_execution.event import Command
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.running import further_commands
 from demur.model.grant import Grant
 
-__all__ = ["Question", "about_call", "aput", "put", "questions"]
+__all__ = ["GrantsOf", "Question", "about_call", "aput", "no_grants", "put", "questions"]
+
+# From the id of a call to what was granted for it.
+GrantsOf = Callable[[str | None], Iterable[Grant]]
 
 # A compaction is rare, and what reads one takes long to load.
 _TRANSCRIPT = "demur.integrations.claude_code.transcript"
@@ -30,19 +33,32 @@ class Question(NamedTuple):
     named: Mapping[str, Any]
 
 
-def questions(hook: Hook, own: Collection[str], at: Occasion) -> Iterator[Question]:
-    """Yield what is to be asked about an event; nothing if it is not guarded."""
+def no_grants(_call_id: str | None) -> Iterable[Grant]:
+    """Return that nothing was granted for a call."""
+    return ()
+
+
+def questions(
+    hook: Hook, own: Collection[str], at: Occasion, granted: GrantsOf = no_grants
+) -> Iterator[Question]:
+    """Yield what is to be asked about an event; nothing if it is not guarded.
+
+    What was `granted` for a call speaks for what came back from it as well.
+    """
     match hook.event:
         case "PreToolUse":
             given = hook.get("tool_input")
             yield from about_call(hook.tool(own), given, at, hook.source(own))
         case "PostToolUse" | "PostToolUseFailure":
-            named = {"arguments": hook.get("tool_input")}
-            yield Question("tool_result", (hook.tool(own), _returned(hook), at), named)
+            yield _about_result(hook, _returned(hook), own, at, granted)
         case "PostToolBatch":
             calls = hook.said("tool_calls")
             for call in calls if isinstance(calls, list) else [calls]:
-                yield from _about_batch(hook.of_call(call), own, at)
+                # What was withheld is gone. What a failing tool said is still there, and so is
+                # an output of which Claude Code did not take the replacement.
+                one = hook.of_call(call)
+                where = at._replace(call_id=one.text("tool_use_id"))
+                yield _about_result(one, one.said("tool_response"), own, where, granted)
         case "UserPromptSubmit":
             yield Question("prompt", (hook.get("prompt"), at), {})
         case "PostCompact" if hook.text("compact_summary"):
@@ -53,24 +69,21 @@ def questions(hook: Hook, own: Collection[str], at: Occasion) -> Iterator[Questi
             yield Question("answer", (hook.text("last_assistant_message"), at), {})
 
 
-def _about_batch(call: Hook, own: Collection[str], at: Occasion) -> Iterator[Question]:
-    """Yield what is to be asked about one of the calls whose results are read next.
-
-    What was withheld is gone from them. What a failing tool said is still there, and so is an
-    output of which Claude Code did not take the replacement.
-    """
-    where = at._replace(call_id=call.text("tool_use_id"))
-    named = {"arguments": call.get("tool_input")}
-    yield Question("tool_result", (call.tool(own), call.said("tool_response"), where), named)
+def _about_result(
+    call: Hook, returned: Any, own: Collection[str], at: Occasion, granted: GrantsOf
+) -> Question:
+    """Return what is to be asked about what came back from a call."""
+    named = {"arguments": call.get("tool_input"), "grants": granted(at.call_id)}
+    return Question("tool_result", (call.tool(own), returned, at), named)
 
 
 def about_call(
     name: Any, given: Any, at: Occasion, source: str, grants: Iterable[Grant] = ()
 ) -> Iterator[Question]:
     """Yield what is to be asked about a tool call; `grants` speak for it."""
-    for text in further_commands(name, given):
-        yield Question("check", (Surface.CODE_EXECUTION, Command(text=text), at), {"action": name})
-    yield Question("tool_call", (name, given, at), {"source": source, "grants": grants})
+    runs = further_commands(name, given)
+    named = {"source": source, "grants": grants, "commands": runs}
+    yield Question("tool_call", (name, given, at), named)
 
 
 def put(asked: Iterable[Question], enforcer: Enforcer) -> Ruling | None:

@@ -1,9 +1,11 @@
 """On what terms the hook command works: which settings, where its state is, what is pinned."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from demur.codes.default import ENVIRONMENT_VARIABLE
 from demur.gate.config import Config, load_config
 from demur.integrations.claude_code.answering import Manner
 
@@ -63,8 +65,9 @@ def files_of(terms: Terms) -> Iterator[Path]:
 
 
 def _read(terms: Terms, config: Config) -> Iterator[Path]:
-    files = (terms.config, config.policy, config.keys, *config.registries, *terms.pins)
-    return (Path(path) for path in files if path is not None)
+    registries = (*config.registries, *os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep))
+    files = (terms.config, config.policy, config.keys, *registries, *terms.pins)
+    return (Path(path) for path in files if path)
 
 
 def _stamp(path: Path) -> object:

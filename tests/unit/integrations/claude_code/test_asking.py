@@ -1,4 +1,5 @@
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from demur.integrations.claude_code.asking import (
     is_starting,
     socket_path,
     start_warm,
+    surroundings,
 )
 from demur.integrations.claude_code.emergency import Ending
 
@@ -127,6 +129,52 @@ def test_a_socket_has_a_short_name(folder: Path) -> None:
 def test_each_set_of_options_has_a_socket_of_its_own(tmp_path: Path) -> None:
     assert socket_path(tmp_path, ["a", "b"]) == socket_path(tmp_path, ["a", "b"])
     assert socket_path(tmp_path, ["a", "b"]) != socket_path(tmp_path, ["a b"])
+
+
+PLACES = ("CLAUDE_CONFIG_DIR", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+
+
+@pytest.mark.parametrize("name", [*PLACES, "DEMUR_REGISTRY", "PYTHONPATH"])
+def test_each_set_of_surroundings_has_a_socket_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    paths = []
+    for value in ("/a", "/b", "/a"):
+        monkeypatch.setenv(name, value)
+        paths.append(socket_path(tmp_path, ["a"]))
+    monkeypatch.delenv(name)
+
+    assert paths[0] == paths[2]
+    assert len({*paths, socket_path(tmp_path, ["a"])}) == 3
+
+
+def test_surroundings_mean_the_same_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (*PLACES, "DEMUR_REGISTRY", "PYTHONPATH"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "config")
+    monkeypatch.setenv("DEMUR_REGISTRY", os.pathsep.join(["a.yaml", "", "/b.yaml"]))
+
+    assert surroundings() == {
+        "CLAUDE_CONFIG_DIR": str(tmp_path / "config"),
+        "DEMUR_REGISTRY": os.pathsep.join([str(tmp_path / "a.yaml"), "", "/b.yaml"]),
+    }
+
+
+def test_who_is_started_has_the_surroundings_of_who_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "config")
+    started: list[dict[str, str]] = []
+    monkeypatch.setattr("subprocess.Popen", lambda *_, env, **__: started.append(env))
+    start_warm(["demur"], tmp_path)
+
+    [environment] = started
+    assert environment["CLAUDE_CONFIG_DIR"] == str(tmp_path / "config")
+    assert environment["PATH"] == os.environ["PATH"]
 
 
 def test_a_process_that_cannot_be_started_is_nobodys_problem(tmp_path: Path) -> None:

@@ -31,4 +31,4 @@ def test_what_the_core_knows_of_is_not_asked_twice(name: Any, arguments: Any) ->
 
 
 def test_what_the_core_does_not_know_of_is_asked() -> None:
-    assert further_commands("start", {"command": "ls"}) == ["ls"]
+    assert further_commands("start", {"command": "ls", "cmd": 3}) == ["ls"]

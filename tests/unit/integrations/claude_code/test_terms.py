@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,11 @@ def test_all_files_are_known_that_the_settings_name(tmp_path: Path) -> None:
     assert "memory" not in str(list(files_of(Terms(tmp_path, config))))
 
 
-@pytest.mark.parametrize("name", ["demur.toml", "policy.yaml", "own.json", "pins.md"])
-def test_the_stamp_changes_with_every_file_that_is_named(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["demur.toml", "policy.yaml", "own.json", "pins.md", "more.json"])
+def test_the_stamp_changes_with_every_file_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("DEMUR_REGISTRY", f"{tmp_path / 'more.json'}{os.pathsep}")
     config = tmp_path / "demur.toml"
     config.write_text('registries = ["own.json"]\n')
     terms = Terms(tmp_path, config, (str(tmp_path / "pins.md"),))
