@@ -625,20 +625,20 @@ def test_a_ruling_speaks_for_the_arguments_it_was_made_on(
     asyncio.run(hooks.needs_approval("pay", False, ctx, {"amount": 9}, "call-1"))
     at = hooks.at(ctx)._replace(call_id="call-1")
 
-    assert hooks.ruled(at, "pay", '{"amount": 900}') is None
-    assert hooks.ruled(at, "pay", '{"amount": 9}') is None
+    assert hooks.calls.ruled(at, "pay", '{"amount": 900}') is None
+    assert hooks.calls.ruled(at, "pay", '{"amount": 9}') is None
 
 
 def test_only_so_many_rulings_are_kept(
     open_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.integrations.openai_agents.hooks._MOST_KEPT", 2)
+    monkeypatch.setattr("demur.integrations.openai_agents.calls._MOST_KEPT", 2)
     hooks = open_desk(approval="interrupt", grant_for=grants).guard._hooks
     for number in range(4):
         asked = hooks.needs_approval("look", False, RunContextWrapper(None), {}, f"call-{number}")
         asyncio.run(asked)
 
-    assert [call_id for _, call_id in hooks._calls] == ["call-2", "call-3"]
+    assert [call_id for _, call_id in hooks.calls._asked] == ["call-2", "call-3"]
 
 
 # Protection.

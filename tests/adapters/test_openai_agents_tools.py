@@ -1,7 +1,7 @@
 """Tools that have no guardrails of their own, or are there only in a run: all are guarded."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -12,18 +12,23 @@ from agents import (
     CustomTool,
     SQLiteSession,
     ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
     function_tool,
 )
 from agents.sandbox import Capability, SandboxAgent, SandboxRunConfig
 from agents.sandbox.capabilities import Filesystem, Shell
-from agents.testing import ScriptedModel, scripted_sandbox_session
+from agents.testing import ModelCall, ModelStep, ScriptedModel, scripted_sandbox_session
 from agents.tool import Tool
 from gates import CORE, RING
 from openai.types.responses import ResponseCustomToolCall
+from toy_guards import finding
+from toy_guards import guard as toy
 
+from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
 from demur.errors import InputError
 from demur.gate.gate import Gate
+from demur.gate.pipeline import GuardStep, Pipeline
 from demur.integrations.openai_agents import AgentsGuard
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
@@ -67,15 +72,20 @@ def run(guard: AgentsGuard, agent: Agent[Any], given: Any = "hello", **more: Any
 class Custom:
     """A custom tool that says when it ran, in an agent that calls it."""
 
-    def __init__(self, name: str, returns: str = "done", **more: Any) -> None:
+    def __init__(
+        self, name: str, returns: str = "done", raises: Exception | None = None, **more: Any
+    ) -> None:
         self.ran: list[str] = []
         self.returns = returns
+        self.raises = raises
         self.tool = CustomTool(name, "It writes.", self._ran, **more)
         self.model = ScriptedModel([[custom_call(name, "hello there")], say("well")])
         self.agent: Agent[Any] = Agent("one", model=self.model, tools=[self.tool])
 
     async def _ran(self, _ctx: Any, text: str) -> str:
         self.ran.append(text)
+        if self.raises is not None:
+            raise self.raises
         return self.returns
 
 
@@ -208,6 +218,147 @@ def test_custom_tools_of_one_turn_are_ruled_on_each(gate: Gate) -> None:
     run(guard, agent)
 
     assert (custom.ran, other.ran) == (["one"], [])
+
+
+def test_what_a_custom_tool_raises_is_withheld(gate: Gate) -> None:
+    custom = Custom("look", raises=RuntimeError(f"fetch failed: {ORDER}"))
+
+    run(AgentsGuard(gate), custom.agent)
+
+    assert "REFUSED: CONTEXT_INJECTION" in str(custom.model.last_call)
+    assert ORDER not in str(custom.model.last_call)
+    assert gate.store is not None
+    assert "CONTEXT_INJECTION" in [*gate.store.find()][-1].reason_codes
+
+
+@pytest.mark.parametrize(
+    ("error", "heard"),
+    [(RuntimeError("no such file"), "no such file"), (RuntimeError(), "RuntimeError")],
+    ids=["text", "none"],
+)
+def test_what_a_custom_tool_raises_is_told_if_it_may(
+    error: Exception, heard: str, gate: Gate
+) -> None:
+    custom = Custom("look", raises=error)
+
+    run(AgentsGuard(gate), custom.agent)
+
+    assert f"'output': '{heard}'" in str(custom.model.last_call)
+
+
+def risky(surface: Surface, found: Callable[[], bool]) -> Pipeline:
+    """Return guards that find something for good on a surface, once `found` says so."""
+    risk = finding("RCE_RISK", surface=surface, span=None)
+    looks = toy(lambda *_: iter([risk] if found() else []), surface=surface)
+    return Pipeline([GuardStep(looks)], registry=CORE)
+
+
+def test_a_result_of_a_custom_tool_that_is_refused_for_good_ends_the_run(gate: Gate) -> None:
+    custom = Custom("look")
+    guards = risky(Surface.TOOL_RESULT, lambda: True)
+
+    with pytest.raises(ToolOutputGuardrailTripwireTriggered) as tripped:
+        run(AgentsGuard(Enforcer(gate, pipeline=guards)), custom.agent)
+
+    assert code_in(tripped.value.output.output_info) == "RCE_RISK"
+    assert len(custom.model.calls) == 1
+
+
+def test_a_custom_call_that_is_refused_for_good_by_the_time_it_is_approved_ends_the_run(
+    gate: Gate,
+) -> None:
+    custom, risk = Custom("write"), list[bool]()
+    guards = risky(Surface.TOOL_CALL, lambda: bool(risk))
+    guard = AgentsGuard(Enforcer(gate, pipeline=guards), approval="interrupt")
+    agent = guard.protect(custom.agent)
+    state = run(guard, agent).to_state()
+    state.approve(state.get_interruptions()[0])
+    risk.append(True)
+
+    with pytest.raises(ToolInputGuardrailTripwireTriggered) as tripped:
+        run(guard, agent, state)
+
+    assert code_in(tripped.value.output.output_info) == "RCE_RISK"
+    assert custom.ran == []
+    assert len(custom.model.calls) == 1
+
+
+@pytest.mark.parametrize("data", [{"size": 4}, None], ids=["some", "none"])
+def test_a_custom_tool_s_own_data_stays(data: Any, gate: Gate) -> None:
+    async def extracted(_context: Any) -> Any:
+        return data
+
+    custom = Custom("look", custom_data_extractor=extracted)
+
+    result = run(AgentsGuard(gate), custom.agent)
+
+    [output] = [item for item in result.new_items if item.type == "tool_call_output_item"]
+    assert output.custom_data == data
+
+
+def streaming(output: Any) -> ModelStep:
+    """Return a turn whose stream is its end alone: scripted models stream no custom calls."""
+
+    async def streamed(given: ModelCall) -> AsyncIterator[Any]:
+        events = ScriptedModel([say("hi")]).stream_response(
+            given.system_instructions,
+            given.input,
+            given.model_settings,
+            given.tools,
+            given.output_schema,
+            given.handoffs,
+            given.tracing,
+            previous_response_id=None,
+            conversation_id=None,
+            prompt=None,
+        )
+        async for event in events:
+            if event.type == "response.completed":
+                response = event.response.model_copy(update={"output": [output]})
+                yield event.model_copy(update={"response": response})
+
+    return ModelStep.stream(streamed, output=[output])
+
+
+def test_a_hard_refusal_of_a_custom_tool_ends_a_stream(gate: Gate) -> None:
+    custom, guard = Custom("burn"), AgentsGuard(gate)
+    custom.agent.model = ScriptedModel([streaming(custom_call("burn", "hello there"))])
+
+    async def streamed() -> None:
+        config = guard.run_config(tracing_disabled=True)
+        result = guard.run_streamed(custom.agent, "hello", run_config=config)
+        async for _ in guard.stream_events(result):
+            pass
+
+    with pytest.raises(ToolInputGuardrailTripwireTriggered):
+        asyncio.run(streamed())
+
+    assert custom.ran == []
+
+
+# What function tools raise.
+
+
+def heard_of(_ctx: Any, error: Exception) -> str:
+    return f"It failed: {error}"
+
+
+@pytest.mark.parametrize("in_sandbox", [False, True], ids=["tool", "capability"])
+def test_what_a_function_tool_tells_of_its_error_is_withheld(in_sandbox: bool, gate: Gate) -> None:
+    @function_tool(failure_error_function=heard_of)
+    def look(word: str) -> str:
+        """Look."""
+        raise RuntimeError(f"{word}: {ORDER}")
+
+    turn, guard = [call("look", word="hi")], AgentsGuard(gate)
+    model = ScriptedModel([turn, say("well")])
+    if in_sandbox:
+        boxed(guard, SandboxAgent("box", model=model, capabilities=[Whispering(own=look)]))
+    else:
+        run(guard, Agent("one", model=model, tools=[look]))
+
+    assert "REFUSED: CONTEXT_INJECTION" in str(model.last_call)
+    assert ORDER not in str(model.last_call)
 
 
 # Sandboxes.

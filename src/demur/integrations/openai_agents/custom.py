@@ -1,14 +1,16 @@
 """A custom tool of the OpenAI Agents SDK that is ruled on: the SDK has no guardrails for those.
 
-What it is asked stands as `input` among the arguments. A hard refusal ends the run where the SDK
-asks whether the call has to wait; of what the tool returned, it is too late for that.
+What it is asked stands as `input` among the arguments. Of whatever the tool raises, the SDK makes
+an output, so a hard refusal ends the run elsewhere: where the SDK asks whether the call has to
+wait or, once that is settled, where it asks for data about the output.
 """
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
-from agents import CustomTool, RunContextWrapper, ToolInputGuardrailTripwireTriggered
+from agents import AgentsException, CustomTool, RunContextWrapper
 from agents.tool_context import ToolContext
 
 from demur.enforce.ruling import Ruling
@@ -19,15 +21,15 @@ __all__ = ["Custom", "Rulings"]
 class Rulings(NamedTuple):
     """Who rules on a tool: before its call is due, when it is, and on what it returned.
 
-    `due` also says whether the call waits for a person, by its own setting or by ours.
+    `due` says whether the call waits for a person, by its own setting or by ours. `ends_call`
+    and `ends_result` are what ends a run after a hard refusal.
     """
 
-    due: Callable[
-        [str, Any, RunContextWrapper[Any], Mapping[str, Any], str], Awaitable[tuple[Ruling, bool]]
-    ]
+    due: Callable[[str, Any, RunContextWrapper[Any], Mapping[str, Any], str], Awaitable[bool]]
     call: Callable[[ToolContext[Any], Mapping[str, Any]], Awaitable[Ruling]]
     result: Callable[[ToolContext[Any], Any, Mapping[str, Any]], Awaitable[Ruling]]
-    tripwire: Callable[[Ruling], ToolInputGuardrailTripwireTriggered]
+    ends_call: Callable[[Ruling], AgentsException]
+    ends_result: Callable[[Ruling], AgentsException]
 
 
 class Custom(CustomTool):
@@ -40,12 +42,13 @@ class Custom(CustomTool):
             on_invoke_tool=self._invoked,
             format=inner.format,
             defer_loading=inner.defer_loading,
-            custom_data_extractor=inner.custom_data_extractor,
+            custom_data_extractor=self._data,
             allowed_callers=inner.allowed_callers,
         )
         self.inner = inner
         self.rulings = rulings
         self.tool_config = inner.tool_config
+        self._ends: WeakKeyDictionary[ToolContext[Any], AgentsException] = WeakKeyDictionary()
 
     def runtime_needs_approval(self) -> Any:
         """Return what the SDK asks before a call."""
@@ -61,19 +64,41 @@ class Custom(CustomTool):
         def asked(_arguments: Any) -> Any:
             return own(ctx, text, call_id) if callable(own) else own
 
-        ruling, waits = await self.rulings.due(self.name, asked, ctx, _given(text), call_id)
-        if not ruling.allowed and ruling.is_hard:
-            raise self.rulings.tripwire(ruling)
-        return waits
+        return await self.rulings.due(self.name, asked, ctx, _given(text), call_id)
 
     async def _invoked(self, ctx: ToolContext[Any], text: str) -> Any:
         ruling = await self.rulings.call(ctx, _given(text))
         if not ruling.allowed:
-            return ruling.message
-        output = self.inner.on_invoke_tool(ctx, text)
-        output = await output if inspect.isawaitable(output) else output
-        after = await self.rulings.result(ctx, output, _given(text))
-        return output if after.allowed else after.message
+            return self._told(ctx, ruling, self.rulings.ends_call)
+        try:
+            output = self.inner.on_invoke_tool(ctx, text)
+            output = await output if inspect.isawaitable(output) else output
+        except Exception as error:
+            # The model reads it as the SDK writes it down.
+            after = await self.rulings.result(ctx, str(error) or type(error).__name__, _given(text))
+            if after.allowed:
+                raise
+        else:
+            after = await self.rulings.result(ctx, output, _given(text))
+            if after.allowed:
+                return output
+        return self._told(ctx, after, self.rulings.ends_result)
+
+    def _told(
+        self, ctx: ToolContext[Any], ruling: Ruling, ends: Callable[[Ruling], AgentsException]
+    ) -> str:
+        if ruling.is_hard:
+            self._ends[ctx] = ends(ruling)
+        return ruling.message
+
+    async def _data(self, about: Any) -> Any:
+        """Return the tool's own data about an output, unless the run ends here."""
+        ends = self._ends.pop(about.tool_context, None)
+        if ends is not None:
+            raise ends
+        own = self.inner.custom_data_extractor
+        data = None if own is None else own(about)
+        return await data if inspect.isawaitable(data) else data
 
 
 def _given(text: str) -> Mapping[str, Any]:

@@ -63,9 +63,10 @@ class AgentsGuard:
     `occasion` says for whom a run is, by its context; what it leaves open is filled in.
     `on_model_refusal`: a model's own refusal becomes the final output in words, or `Refused`
     is raised. With `approval="interrupt"`, a call that waits for approval interrupts the run.
-    Once somebody approved it there, it is decided again, with the grants that `grant_for` gives
-    for its ruling and the SDK's context of the call, or that the enforcer's authority has by
-    then. Where there are none, the model is told: an approval alone lifts nothing.
+    Once somebody approved that very call there, it is decided again, with the grants that
+    `grant_for` gives for its ruling and the SDK's context of the call, or that the enforcer's
+    authority has by then. Where there are none, the model is told: an approval alone lifts
+    nothing, and neither does one of all calls of a tool.
     """
 
     def __init__(
@@ -90,7 +91,11 @@ class AgentsGuard:
             waits=self._waits,
         )
         self._rulings = Rulings(
-            self._hooks.due, self._hooks.call, self._hooks.result, self._hooks.tripwire
+            self._hooks.due,
+            self._hooks.call,
+            self._hooks.result,
+            self._hooks.tripwire,
+            self._hooks.result_tripwire,
         )
         self._exempt: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self.input_guardrail: InputGuardrail[Any] = self._hooks.input
@@ -133,9 +138,7 @@ class AgentsGuard:
 
     def why(self, result: RunResultBase) -> tuple[Ruling, ...]:
         """Return why the calls that interrupted a run wait, for the person who is asked."""
-        waiting = self._hooks.run(result.context_wrapper).waiting
-        calls = [one.call_id for one in getattr(result, "interruptions", ())]
-        return tuple(waiting[call] for call in calls if call in waiting)
+        return tuple(self._hooks.why(result.context_wrapper, getattr(result, "interruptions", ())))
 
     async def run(
         self, agent: Agent[Any], given: Given, *, session: Session | None = None, **more: Any
@@ -214,10 +217,11 @@ class AgentsGuard:
             self.tool_input_guardrail,
             self.tool_output_guardrail,
             self._hooks.handed_over,
-            self._hooks.needs_approval if self._waits else None,
+            self._hooks.needs_approval,
             self._rulings,
             self._exempt,
             frozenset(unguarded),
+            all_wait=self._waits,
         )
 
     def _guarded(self, agent: Agent[Any], given: Given) -> Agent[Any]:

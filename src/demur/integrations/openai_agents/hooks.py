@@ -1,10 +1,9 @@
 """What the OpenAI Agents SDK asks a guard while it runs an agent, and what it is told."""
 
 import inspect
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from agents import (
@@ -15,22 +14,24 @@ from agents import (
     RunContextWrapper,
     RunErrorHandlerInput,
     RunErrorHandlerResult,
+    ToolApprovalItem,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
     ToolInputGuardrailData,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrail,
     ToolOutputGuardrailData,
+    ToolOutputGuardrailTripwireTriggered,
 )
 from agents.tool_context import ToolContext
 from agents.tracing import get_current_trace
 
-from demur.enforce.approval import GrantFor
+from demur.enforce.approval import GrantFor, agranted
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Refused, Ruling
+from demur.integrations.openai_agents.calls import Asked, Calls, is_approved
 from demur.integrations.openai_agents.form import (
     info_of,
-    parsed,
     prompt_of,
     text_of,
     to_output,
@@ -43,18 +44,9 @@ __all__ = ["Hooks", "Whose"]
 _FRAMEWORK = "openai-agents"
 _NAME = "demur"
 _NO_TRACE = "no-op"
-_MOST_KEPT = 1_000
 
 # For whom a run is.
 Whose = Callable[[RunContextWrapper[Any]], Occasion]
-
-
-class _Asked(NamedTuple):
-    """A call that was ruled on before it was due."""
-
-    name: str
-    arguments: Any
-    ruling: Ruling
 
 
 class Hooks:
@@ -77,7 +69,7 @@ class Hooks:
         self._runs: WeakKeyDictionary[RunContextWrapper[Any], Run] = WeakKeyDictionary()
         self._traces: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._numbers = count(1)
-        self._calls: OrderedDict[tuple[str | None, str], _Asked] = OrderedDict()
+        self.calls = Calls()
         self.input: InputGuardrail[Any] = InputGuardrail(
             self._on_input, name=_NAME, run_in_parallel=False
         )
@@ -129,12 +121,11 @@ class Hooks:
     async def call(self, ctx: ToolContext[Any], arguments: Mapping[str, Any] | str) -> Ruling:
         """Return the ruling on a call that is due."""
         name, at = ctx.qualified_tool_name, self.at(ctx)._replace(call_id=ctx.tool_call_id)
-        ruling = self.ruled(at, name, arguments)
+        ruling = self.calls.ruled(at, name, arguments)
         if ruling is None:
             ruling = await self._enforcer.atool_call(name, arguments, at)
-        if ruling.may_be_approved and ctx.is_tool_approved(ctx.tool_name, ctx.tool_call_id):
-            given = () if self._grant_for is None else self._grant_for(ruling, ctx)
-            grants = self.run(ctx).grants = tuple(given)
+        if ruling.may_be_approved and is_approved(ctx):
+            grants = self.run(ctx).grants = await agranted(self._grant_for, ruling, ctx)
             # Without a grant from here, too: whom the enforcer asks may have one by now.
             ruling = await self._enforcer.atool_call(name, arguments, at, grants=grants)
         return ruling
@@ -168,6 +159,10 @@ class Hooks:
         """Return what ends a run before a call."""
         return ToolInputGuardrailTripwireTriggered(self.tool_input, to_tool_output(ruling))
 
+    def result_tripwire(self, ruling: Ruling) -> ToolOutputGuardrailTripwireTriggered:
+        """Return what ends a run after a call."""
+        return ToolOutputGuardrailTripwireTriggered(self.tool_output, to_tool_output(ruling))
+
     async def needs_approval(
         self,
         name: str,
@@ -176,12 +171,16 @@ class Hooks:
         arguments: dict[str, Any],
         call_id: str,
     ) -> bool:
-        """Return whether a call has to wait for a person: by its own setting, or by ours."""
+        """Return whether a call has to wait for a person: by its own setting, or by ours.
+
+        Raises:
+            ToolInputGuardrailTripwireTriggered: It may not be, for good.
+        """
 
         def own(given: Mapping[str, Any]) -> Any:
             return before(ctx, given, call_id) if callable(before) else before
 
-        return (await self.due(name, own, ctx, arguments, call_id))[1]
+        return await self.due(name, own, ctx, arguments, call_id)
 
     async def due(
         self,
@@ -190,27 +189,41 @@ class Hooks:
         ctx: RunContextWrapper[Any],
         arguments: Mapping[str, Any],
         call_id: str,
-    ) -> tuple[Ruling, bool]:
-        """Return the ruling on a call before it is due, and whether it waits for a person."""
+    ) -> bool:
+        """Return whether a call waits for a person; it is ruled on for that.
+
+        Raises:
+            ToolInputGuardrailTripwireTriggered: It may not be, for good.
+        """
         at, run = self.at(ctx)._replace(call_id=call_id), self.run(ctx)
         await run.go_on()
         ruling = await self._enforcer.atool_call(name, arguments, at)
-        self._calls[at.run, call_id] = _Asked(name, arguments, ruling)
-        while len(self._calls) > _MOST_KEPT:
-            self._calls.popitem(last=False)
+        refused = not ruling.allowed and not ruling.may_be_approved
+        if refused and ruling.is_hard:
+            raise self.tripwire(ruling)
+        asked = Asked(name, arguments, ruling)
         if ruling.may_be_approved and self._waits:
             run.waiting[call_id] = ruling
-            return ruling, True
-        asked = own(arguments)
-        return ruling, bool(await asked if inspect.isawaitable(asked) else asked)
+            self.calls.wait(ctx, call_id, asked)
+            return True
+        # Nobody is asked what no answer changes.
+        wish = False if refused else own(arguments)
+        waits = bool(await wish if inspect.isawaitable(wish) else wish)
+        if not waits:
+            # It is due at once; one that waits is ruled on anew, however long that took.
+            self.calls.add(at, asked)
+        return waits
 
-    def ruled(self, at: Occasion, name: str, arguments: Mapping[str, Any] | str) -> Ruling | None:
-        """Return the ruling that was made when the SDK asked for an approval, or None."""
-        asked = self._calls.pop((at.run, str(at.call_id)), None)
-        given = parsed(arguments) if isinstance(arguments, str) else arguments
-        if asked is None or asked.name != name or asked.arguments != given:
-            return None
-        return asked.ruling
+    def why(
+        self, ctx: RunContextWrapper[Any], calls: Iterable[ToolApprovalItem]
+    ) -> Iterator[Ruling]:
+        """Yield why calls wait that interrupted a run, as far as it was by our wish."""
+        own = self.run(ctx).waiting
+        for call in calls:
+            known = own.get(str(call.call_id))
+            ruling = self.calls.why(ctx, call) if known is None else known
+            if ruling is not None:
+                yield ruling
 
     async def on_model_refusal(
         self, given: RunErrorHandlerInput[Any]

@@ -54,9 +54,10 @@ _Done = dict[int, tuple[Agent[Any], Agent[Any]]]
 class Protection(NamedTuple):
     """What is attached.
 
-    `asks` rules on handoffs, `waits` says which calls wait for a person, `rulings` are for
-    tools that have no place for guardrails. Tools that are named
-    in `unguarded` may go without, and are kept in `exempt`, by id: those may go ever after.
+    `asks` rules on handoffs, `waits` says which calls wait for a person: of all tools, or
+    else of those that have a wish of their own. `rulings` are for tools that have no place for
+    guardrails. Tools that are named in `unguarded` may go without, and are kept in `exempt`, by
+    id: those may go ever after.
     """
 
     input: InputGuardrail[Any]
@@ -64,10 +65,11 @@ class Protection(NamedTuple):
     tool_input: ToolInputGuardrail[Any]
     tool_output: ToolOutputGuardrail[Any]
     asks: Asks
-    waits: _Waits | None
+    waits: _Waits
     rulings: Rulings
     exempt: WeakValueDictionary[int, Any]
     unguarded: frozenset[str] = frozenset()
+    all_wait: bool = False
 
     def agent(self, agent: Agent[Any], done: _Done) -> Agent[Any]:
         """Return a guarded copy of the agent, or itself if nothing is left to be guarded.
@@ -118,7 +120,8 @@ class Protection(NamedTuple):
         return inside and _has(one.tool_output_guardrails, self.tool_output)
 
     def _holds_wait(self, tool: FunctionTool) -> bool:
-        return self.waits is None or getattr(tool.needs_approval, "func", None) == self.waits
+        own = tool.needs_approval
+        return getattr(own, "func", None) == self.waits or (own is False and not self.all_wait)
 
     def _holds_handoff(self, one: Any, owner: Agent[Any], seen: set[int]) -> bool:
         if isinstance(one, Agent):
@@ -163,7 +166,6 @@ class Protection(NamedTuple):
         guarded.tool_input_guardrails = _with(tool.tool_input_guardrails, self.tool_input)
         guarded.tool_output_guardrails = _with(tool.tool_output_guardrails, self.tool_output)
         if not self._holds_wait(tool):
-            assert self.waits is not None
             guarded.needs_approval = partial(self.waits, tool.qualified_name, tool.needs_approval)
         return guarded
 

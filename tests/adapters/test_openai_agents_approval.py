@@ -1,0 +1,210 @@
+"""Approvals: whom they ask, what they are good for, and what they never lift."""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from adapters.agents_desk import Desk, call, code_in, grants, items, opening, say
+from agents import Agent, SQLiteSession, ToolInputGuardrailTripwireTriggered
+from agents.testing import ScriptedModel
+from gates import CORE
+from toy_guards import finding
+from toy_guards import guard as toy
+
+from demur.codes.vocabulary import Surface
+from demur.enforce.occasion import Occasion
+from demur.enforce.ruling import Ruling
+from demur.gate.pipeline import GuardStep, Pipeline
+from demur.model.grant import Grant
+
+pytestmark = pytest.mark.adapters
+
+
+@pytest.fixture
+def open_desk() -> Iterator[Callable[..., Desk]]:
+    with opening() as opened:
+        yield opened
+
+
+def approved(desk: Desk, agent: Agent[Any], **more: Any) -> Any:
+    """Return the result of a run, after somebody approved the one call that waited."""
+    state = desk.run(agent).to_state()
+    [waits] = state.get_interruptions()
+    state.approve(waits, **more)
+    return desk.run(agent, state)
+
+
+# Hard blocks.
+
+
+@pytest.mark.parametrize("approval", ["interrupt", "message"])
+@pytest.mark.parametrize("own", [True, lambda *_: True], ids=["always", "asked"])
+def test_nobody_is_asked_about_a_hard_block(
+    own: Any, approval: str, open_desk: Callable[..., Desk]
+) -> None:
+    desk = open_desk(approval=approval)
+    agent = desk.agent([call("wipe"), call("look", "call-2", order="7")], say("well"))
+    wipe: Any = agent.tools[2]
+    wipe.needs_approval = own
+
+    with pytest.raises(ToolInputGuardrailTripwireTriggered) as tripped:
+        desk.run(agent)
+
+    assert code_in(tripped.value.output.output_info) == "ACTION_HIGH_RISK"
+    assert desk.ran == []
+    assert desk.codes == ["ACTION_HIGH_RISK"]
+
+
+def test_nothing_runs_after_a_hard_block_where_calls_may_wait(
+    open_desk: Callable[..., Desk],
+) -> None:
+    desk, session = open_desk(approval="interrupt"), SQLiteSession("talk")
+    turn = [call("look", order="A"), call("wipe", "call-2"), call("look", "call-3", order="B")]
+    try:
+        with pytest.raises(ToolInputGuardrailTripwireTriggered):
+            desk.run(desk.agent(turn, say("done")), session=session)
+        kept = [(one.get("type"), one.get("call_id")) for one in items(session)]
+    finally:
+        session.close()
+
+    assert desk.ran == ["look A"]
+    assert kept[1:] == [("function_call", "call-1"), ("function_call_output", "call-1")]
+
+
+def test_nobody_is_asked_about_a_call_that_no_approval_lifts(
+    open_desk: Callable[..., Desk],
+) -> None:
+    desk = open_desk(approval="interrupt")
+    agent = desk.agent(*[[call("look", f"call-{n}", order="7")] for n in range(8)], say("well"))
+    look: Any = agent.tools[0]
+    asked: list[Any] = []
+    look.needs_approval = lambda *told: asked.append(told)
+
+    desk.run(agent)
+
+    assert "LOOP_DETECTED" in desk.codes
+    assert len(asked) == len(desk.ran) < 8
+
+
+# Grants.
+
+
+async def grants_later(ruling: Ruling, ctx: Any) -> list[Grant]:
+    return grants(ruling, ctx)
+
+
+def test_grants_may_be_awaited(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(approval="interrupt", grant_for=grants_later)
+    agent = desk.guard.protect(desk.agent([call("pay", amount=900)], say("well")))
+
+    approved(desk, agent)
+
+    assert desk.ran == ["pay 900"]
+
+
+@pytest.mark.parametrize(
+    "grant_for", [lambda *_: 1 / 0, lambda *_: None, lambda *_: ["yes"]], ids=["0", "none", "text"]
+)
+def test_who_fails_to_grant_grants_nothing(
+    grant_for: Any, open_desk: Callable[..., Desk], caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = open_desk(approval="interrupt", grant_for=grant_for)
+    agent = desk.guard.protect(desk.agent([call("pay", amount=900)], say("well")))
+
+    with caplog.at_level(logging.CRITICAL, "demur"):
+        result = approved(desk, agent)
+
+    assert result.final_output == "well"
+    assert desk.ran == []
+    assert "REFUSED: SPEND_OVER_APPROVAL_LIMIT" in str(desk.model.last_call)
+
+
+def test_an_approval_of_all_calls_is_one_of_none(open_desk: Callable[..., Desk]) -> None:
+    asked: list[str] = []
+
+    def grant_for(ruling: Ruling, ctx: Any) -> list[Grant]:
+        asked.append(ctx.tool_arguments)
+        return grants(ruling, ctx)
+
+    desk = open_desk(approval="interrupt", grant_for=grant_for)
+    turns = [call("pay", amount=200)], [call("pay", "call-2", amount=9999)], say("well")
+    agent = desk.guard.protect(desk.agent(*turns))
+
+    result = approved(desk, agent, always_approve=True)
+
+    assert result.final_output == "well"
+    assert asked == desk.ran == []
+
+
+# Whom is told why.
+
+
+def nested(desk: Desk, *turns: Any) -> Agent[Any]:
+    """Return an agent that has the desk's as a tool."""
+    inner = desk.guard.protect(desk.agent(*turns))
+    tool = inner.as_tool("look", "It helps.", failure_error_function=None)
+    model = ScriptedModel([[call("look", "outer-1", input="go")], say("all is well")])
+    return desk.guard.protect(Agent("outer", model=model, tools=[tool]))
+
+
+def test_it_is_said_why_a_call_of_an_agent_that_is_a_tool_waits(
+    open_desk: Callable[..., Desk],
+) -> None:
+    desk = open_desk(approval="interrupt", grant_for=grants)
+    agent = nested(desk, [call("pay", amount=900)], say("well"))
+
+    result = desk.run(agent)
+    [why] = desk.guard.why(result)
+    state = result.to_state()
+    state.approve(state.get_interruptions()[0])
+
+    assert why.may_be_approved
+    assert desk.run(agent, state).final_output == "all is well"
+    assert desk.ran == ["pay 900"]
+
+
+def test_a_call_of_another_run_says_nothing_of_this_one(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(approval="interrupt")
+    desk.run(desk.agent([call("pay", amount=900)]))
+    agent = desk.agent([call("look", order="7")])
+    look: Any = agent.tools[0]
+    look.needs_approval = True
+
+    result = desk.run(agent)
+
+    assert len(result.interruptions) == 1
+    assert desk.guard.why(result) == ()
+
+
+def test_each_run_says_why_its_own_call_waits(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(approval="interrupt")
+    results = [desk.run(desk.agent([call("pay", amount=amount)])) for amount in (200, 900)]
+
+    rulings = [ruling for result in results for ruling in desk.guard.why(result)]
+
+    records = [ruling.record for ruling in rulings if ruling.record is not None]
+    assert [one.amount.value for one in records if one.amount is not None] == [200, 900]
+
+
+# What changes while a call waits.
+
+
+def test_a_call_that_waited_is_ruled_on_anew(open_desk: Callable[..., Desk]) -> None:
+    risks: list[Any] = []
+    looks = toy(lambda *_: iter(risks), surface=Surface.TOOL_CALL)
+    desk = open_desk(
+        pipeline=Pipeline([GuardStep(looks)], registry=CORE), occasion=lambda _: Occasion(run="one")
+    )
+    agent = desk.agent([call("look", order="7")], say("well"))
+    look: Any = agent.tools[0]
+    look.needs_approval = True
+    agent = desk.guard.protect(agent)
+    state = desk.run(agent).to_state()
+    state.approve(state.get_interruptions()[0])
+    risks.append(finding("RCE_RISK", surface=Surface.TOOL_CALL, span=None))
+
+    with pytest.raises(ToolInputGuardrailTripwireTriggered):
+        desk.run(agent, state)
+
+    assert desk.ran == []
