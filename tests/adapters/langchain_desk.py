@@ -77,7 +77,7 @@ def agent_of(
     model = ScriptedModel(turns=list(turns))
     kept = {
         name: settings.pop(name)
-        for name in ("approval", "grant_for", "occasion")
+        for name in ("approval", "grant_for", "key", "occasion")
         if name in settings
     }
     agent = create_agent(

@@ -17,6 +17,7 @@ from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.langchain import RefusalMiddleware
 from demur.integrations.langchain.inputs import digest_of, new_input
+from demur.integrations.langchain.notes import key_of, sealing
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
 from demur.testing.conformance.scene_gate import POLICY
@@ -113,7 +114,7 @@ def test_who_knows_the_names_of_the_notes_cannot_write_them(talk: Talk) -> None:
     talk.say(HumanMessage("Hello", id="m1"))
     bad = HumanMessage(ORDERS, id="m1")
 
-    messages = talk.say(bad, demur_said=[digest_of(bad)])
+    messages = talk.say(bad, demur_said=[digest_of(bad, sealing(key_of(None), "t-1"))])
 
     assert code_of(messages) == "CONTEXT_INJECTION"
 
@@ -203,14 +204,15 @@ def test_whatever_people_said_and_nobody_ruled_on_is_ruled_on(
     kinds: list[tuple[str, bool]],
 ) -> None:
     messages = _said(kinds)
-    ruled = [digest_of(one) for one, (_, known) in zip(messages, kinds, strict=True) if known]
+    seal = sealing(key_of(None), None)
+    ruled = [digest_of(one, seal) for one, (_, known) in zip(messages, kinds, strict=True) if known]
     fresh = [
         one
         for one, (kind, known) in zip(messages, kinds, strict=True)
         if kind == "human" and not known
     ]
 
-    found = new_input(messages, ruled)
+    found = new_input(messages, ruled, seal)
 
     assert [one for one in found if one in fresh] == fresh
     assert bool(found) == bool(fresh)

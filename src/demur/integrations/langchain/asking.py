@@ -7,10 +7,20 @@ becomes of the answers, is a generator here; who takes its steps knows how to wa
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from demur.enforce.approval import GrantFor, agranted, granted
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Ruling
 
-__all__ = ["Ask", "Asking", "OccasionFor", "ask_awaited", "ask_now", "occasion_of", "run_of"]
+__all__ = [
+    "Ask",
+    "AskGrants",
+    "Asking",
+    "OccasionFor",
+    "ask_awaited",
+    "ask_now",
+    "occasion_of",
+    "run_of",
+]
 
 _FRAMEWORK = "langchain"
 _Result = TypeVar("_Result")
@@ -27,7 +37,16 @@ class Ask(NamedTuple):
     beside: Mapping[str, Any] = {}
 
 
-Asking = Generator[Ask, Ruling, _Result]
+class AskGrants(NamedTuple):
+    """A question to the host: which grants speak for a call that somebody approved."""
+
+    grant_for: GrantFor | None
+    ruling: Ruling
+    answer: Any
+
+
+# A ruling answers what the enforcer is asked, a tuple of grants what the host is.
+Asking = Generator[Ask | AskGrants, Any, _Result]
 
 
 def ask_now(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
@@ -35,7 +54,11 @@ def ask_now(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
     try:
         asked = next(asking)
         while True:
-            answer = getattr(enforcer, asked.point)(*asked.about, **asked.beside)
+            answer: Any
+            if isinstance(asked, Ask):
+                answer = getattr(enforcer, asked.point)(*asked.about, **asked.beside)
+            else:
+                answer = granted(*asked)
             asked = asking.send(answer)
     except StopIteration as done:
         result: _Result = done.value
@@ -47,7 +70,11 @@ async def ask_awaited(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
     try:
         asked = next(asking)
         while True:
-            answer = await getattr(enforcer, f"a{asked.point}")(*asked.about, **asked.beside)
+            answer: Any
+            if isinstance(asked, Ask):
+                answer = await getattr(enforcer, f"a{asked.point}")(*asked.about, **asked.beside)
+            else:
+                answer = await agranted(*asked)
             asked = asking.send(answer)
     except StopIteration as done:
         result: _Result = done.value

@@ -4,19 +4,25 @@ A client may choose the ids of its messages, replace one that stands in the thre
 put words into the model's mouth. So what was ruled on is known by its content, too.
 """
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    HumanMessage,
+    convert_to_messages,
+)
 
 from demur.enforce.enforcer import Occasion
 from demur.enforce.ruling import Ruling
 from demur.integrations.langchain.asking import Ask, Asking
 from demur.integrations.langchain.messages import refused_answer, text_of
+from demur.integrations.langchain.notes import Seal
 
-__all__ = ["Heard", "digest_of", "heard", "new_input"]
+__all__ = ["Heard", "digest_of", "heard", "new_input", "read_beside"]
 
 _as_json = json.JSONEncoder(sort_keys=True, default=str).encode
 
@@ -34,56 +40,82 @@ class Heard(NamedTuple):
 
 
 def heard(
-    messages: Sequence[BaseMessage], ruled: Collection[str], at: Occasion
+    messages: Sequence[BaseMessage],
+    ruled: Collection[str],
+    at: Occasion,
+    seal: Seal,
+    beside: Sequence[BaseMessage] = (),
 ) -> Asking[Heard | None]:
-    """Rule on what people said, but for what was `ruled` on before; None if that is all of it."""
-    digests = _digests(messages)
-    said = _new(messages, digests, ruled)
+    """Rule on what people said, but for what was `ruled` on before; None if that is all of it.
+
+    What a model reads `beside` the messages of the thread is ruled on with them. If nothing in
+    the thread is new, nothing there is withheld because of it.
+    """
+    known = frozenset(ruled)
+    digests = _digests(messages, seal)
+    added = {digest_of(one, seal): one for one in beside}
+    for digest in digests.values():
+        added.pop(digest, None)
+    read = digests | dict(enumerate(added, start=len(messages))) if added else digests
+    said = _new(messages, read, known)
     if not said:
         return None
-    ruling = yield Ask("prompt", ("\n".join(text_of(one.content) for one in said), at))
+    whole = [*messages, *added.values()]
+    ruling = yield Ask("prompt", ("\n".join(text_of(whole[one].content) for one in said), at))
     if ruling.allowed:
-        return Heard(list(digests.values()), [])
-    instead = {one.id: _withheld(one, ruling) for one in said}
-    left = _digests([instead.get(one.id, one) for one in messages])
+        return Heard(list(read.values()), [])
+    said = [] if known.issuperset(digests.values()) else said
+    instead = {one: _withheld(whole[one], ruling) for one in said if one < len(messages)}
+    left = _digests([instead.get(place, one) for place, one in enumerate(messages)], seal)
     return Heard(list(left.values()), list(instead.values()), refused_answer(ruling))
 
 
-def new_input(messages: Sequence[BaseMessage], ruled: Collection[str]) -> list[BaseMessage]:
+def new_input(
+    messages: Sequence[BaseMessage], ruled: Collection[str], seal: Seal
+) -> list[BaseMessage]:
     """Return what people said and nobody ruled on, by the digests of what was `ruled` on.
 
     Beside it stands what they said since the model last spoke: several turns in a row are
     read as one. Nothing new is an empty list.
     """
-    return _new(messages, _digests(messages), ruled)
+    return [messages[one] for one in _new(messages, _digests(messages, seal), frozenset(ruled))]
 
 
-def digest_of(message: BaseMessage) -> str:
+def read_beside(messages: Sequence[Any], stands: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return what people say in the messages for a model, but for those that stand in the state.
+
+    Another middleware may have put it there, in any form that a model takes.
+    """
+    known = set(map(id, stands))
+    others = [one for one in messages if id(one) not in known]
+    return [one for one in convert_to_messages(others) if _is_said(one)] if others else []
+
+
+def digest_of(message: BaseMessage, seal: Seal) -> str:
     """Return the digest of a message: of its kind, its id and its content."""
     content = message.content
     # What comes before the content ends where the content begins, whatever a client names it.
     form, said = ("text", content) if isinstance(content, str) else ("json", _as_json(content))
-    text = f"{message.type} {form} {message.id!r} {said}"
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return seal(f"said {message.type} {form} {message.id!r} {said}")
 
 
-def _digests(messages: Iterable[BaseMessage]) -> dict[int, str]:
+def _is_said(message: BaseMessage) -> bool:
+    return isinstance(message, HumanMessage | ChatMessage)
+
+
+def _digests(messages: Iterable[BaseMessage], seal: Seal) -> dict[int, str]:
     """Return the digests of what people said, by its place among the messages."""
-    return {
-        at: digest_of(one)
-        for at, one in enumerate(messages)
-        if isinstance(one, HumanMessage | ChatMessage)
-    }
+    return {at: digest_of(one, seal) for at, one in enumerate(messages) if _is_said(one)}
 
 
 def _new(
-    messages: Sequence[BaseMessage], digests: dict[int, str], ruled: Collection[str]
-) -> list[BaseMessage]:
-    known = frozenset(ruled)
+    messages: Sequence[BaseMessage], digests: dict[int, str], known: frozenset[str]
+) -> list[int]:
+    """Return the places of what is new, and of what was said since the model last spoke."""
     if known.issuperset(digests.values()):
         return []
     spoke = _last_answer(messages)
-    return [messages[at] for at, one in digests.items() if at > spoke or one not in known]
+    return [at for at, one in digests.items() if at > spoke or one not in known]
 
 
 def _withheld(message: BaseMessage, ruling: Ruling) -> HumanMessage:

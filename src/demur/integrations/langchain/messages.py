@@ -20,6 +20,7 @@ __all__ = [
     "declined",
     "ended_before",
     "is_refused",
+    "left_behind",
     "not_run",
     "open_calls",
     "refused_answer",
@@ -69,6 +70,11 @@ def refused_call(ruling: Ruling, call: ToolCall, instead: ToolMessage | None = N
 def not_run(call: ToolCall, because: Ruling) -> ToolMessage:
     """Return the answer to a call that nobody refused, but the run ended before it."""
     return _answer(call, f"not run, because the run ended: {because.line}", None)
+
+
+def left_behind(call: ToolCall) -> ToolMessage:
+    """Return the answer to a call whose result was lost when the run was left."""
+    return _answer(call, "no result: the run was left while another call waited", None)
 
 
 def closing(messages: Sequence[BaseMessage]) -> AIMessage | None:

@@ -4,7 +4,7 @@ What people say is ruled on before a model reads it, what the model says before 
 does, and all tool calls of one message before the first of them runs.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware, hook_config
@@ -14,8 +14,9 @@ from langchain.agents.middleware.types import (
     ModelResponse,
     PrivateStateAttr,
 )
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.errors import GraphBubbleUp
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 from typing_extensions import TypedDict
@@ -32,8 +33,15 @@ from demur.integrations.langchain.asking import (
     occasion_of,
     run_of,
 )
-from demur.integrations.langchain.calls import Admission, admitted, planned, returned
-from demur.integrations.langchain.inputs import heard
+from demur.integrations.langchain.calls import (
+    Admission,
+    admitted,
+    paused,
+    planned,
+    returned,
+)
+from demur.integrations.langchain.inputs import heard, read_beside
+from demur.integrations.langchain.left_calls import with_left_calls_answered
 from demur.integrations.langchain.listeners import Audience, unheard
 from demur.integrations.langchain.messages import (
     closing,
@@ -42,7 +50,10 @@ from demur.integrations.langchain.messages import (
     open_calls,
     text_of,
 )
+from demur.integrations.langchain.notes import Seal, key_of, sealing
+from demur.integrations.langchain.resumed import Consent
 from demur.integrations.langchain.streaming import Watch
+from demur.model.grant import Grant
 
 __all__ = ["RefusalMiddleware"]
 
@@ -50,6 +61,8 @@ _Response: TypeAlias = ModelResponse[Any]
 _Extended: TypeAlias = _Response | ExtendedModelResponse[Any]
 # What is said in place of an answer, if something is, and an update of the state.
 _Heard = tuple[AIMessage | None, dict[str, Any]]
+# Where the update of a step is kept in the step's own state; no channel of the graph.
+_AHEAD = "demur_ahead"
 
 
 class _State(TypedDict, total=False):
@@ -67,8 +80,9 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
     or by an interrupt; the second needs a checkpointer. A run is resumed with a grant, or with a
     plain approval for which `grant_for` gives the grants, by the ruling and what the run was
     resumed with. `occasion` says by a hook's runtime for whom a run is; what it leaves open is
-    filled in. As the last middleware of an agent it sees what really runs, whatever others make
-    of requests and calls.
+    filled in. `key` is a secret of at least 16 bytes: processes that share threads and the key
+    believe each other's notes, and rule on nothing twice. As the last middleware of an agent it
+    sees what really runs, whatever others make of requests and calls.
     """
 
     state_schema = _State
@@ -80,13 +94,15 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         approval: Approval = "message",
         grant_for: GrantFor | None = None,
         occasion: OccasionFor | None = None,
+        key: bytes | None = None,
     ) -> None:
         super().__init__()
         self.enforcer = Enforcer.of(enforcer)
         self.tools = ()
         self._approval = check_approval(approval)
-        self._grant_for = grant_for
+        self._consent = Consent(grant_for)
         self._occasion = occasion
+        self._key = key_of(key)
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
@@ -161,7 +177,11 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         refused, grants = ask_now(self._admitted(request), self.enforcer)
         if refused is not None:
             return refused
-        result = handler(request)
+        try:
+            result = handler(request)
+        except GraphBubbleUp:
+            self._paused(request, grants)
+            raise
         at = self._at(request.state, request.runtime)
         return ask_now(returned(request.tool_call, result, at, grants), self.enforcer)
 
@@ -172,7 +192,11 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         refused, grants = await ask_awaited(self._admitted(request), self.enforcer)
         if refused is not None:
             return refused
-        result = await handler(request)
+        try:
+            result = await handler(request)
+        except GraphBubbleUp:
+            self._paused(request, grants)
+            raise
         at = self._at(request.state, request.runtime)
         return await ask_awaited(returned(request.tool_call, result, at, grants), self.enforcer)
 
@@ -182,21 +206,35 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
             # Without a thread or a run of its own, the first checkpoint names the run.
             info = getattr(runtime, "execution_info", None)
             update["demur_run"] = getattr(info, "checkpoint_id", None)
+        answered = with_left_calls_answered(state["messages"], state.get("demur_calls") or {})
         answer, notes = yield from self._heard({**state, **update}, runtime)
         update |= notes
+        if answered is not None:
+            instead = {one.id: one for one in notes.get("messages", ())}
+            every = [instead.get(one.id, one) for one in answered]
+            update["messages"] = [RemoveMessage(REMOVE_ALL_MESSAGES), *every]
         if answer is not None:
-            update |= {"messages": [*notes["messages"], answer], "jump_to": "end"}
+            update |= {"messages": [*update["messages"], answer], "jump_to": "end"}
         return update or None
 
     def _ahead(self, request: ModelRequest[Any]) -> Asking[_Heard]:
-        end = closing(request.state["messages"])
+        state: Any = request.state
+        end = closing(state["messages"])
         if end is not None:
             return end, {}
-        return (yield from self._heard(request.state, request.runtime))
+        beside = read_beside(request.messages, state["messages"])
+        answer, notes = yield from self._heard(state, request.runtime, beside)
+        if answer is None and notes:
+            # Who asks once more after an error does so with the same state.
+            state |= notes | {_AHEAD: notes}
+        return answer, notes or state.get(_AHEAD, {})
 
-    def _heard(self, state: Any, runtime: Any) -> Asking[_Heard]:
-        at = self._at(state, runtime)
-        said = yield from heard(state["messages"], state.get("demur_said") or (), at)
+    def _heard(
+        self, state: Any, runtime: Any, beside: Sequence[BaseMessage] = ()
+    ) -> Asking[_Heard]:
+        at, seal = self._at(state, runtime), self._seal(state, runtime)
+        ruled = state.get("demur_said") or ()
+        said = yield from heard(state["messages"], ruled, at, seal, beside)
         if said is None:
             return None, {}
         notes: dict[str, Any] = {"demur_said": said.digests}
@@ -219,15 +257,19 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         plan = yield from planned(calls, self._at(state, runtime), self._approval)
         if plan.end is not None:
             return {"messages": [*plan.refused, plan.end], "jump_to": "end"}
-        answers, notes = plan.handed_on()
+        answers, notes = plan.handed_on(self._seal(state, runtime))
         update = {"demur_calls": notes}
         return {**update, "messages": answers} if answers else update
 
     def _admitted(self, request: ToolCallRequest) -> Asking[Admission]:
         state = request.state
         notes = state.get("demur_calls") if isinstance(state, dict) else None
-        at = self._at(state, request.runtime)
-        return (yield from admitted(request.tool_call, notes or {}, at, self._grant_for))
+        at, seal = self._at(state, request.runtime), self._seal(state, request.runtime)
+        return (yield from admitted(request.tool_call, notes or {}, at, seal, self._consent))
+
+    def _paused(self, request: ToolCallRequest, grants: tuple[Grant, ...]) -> None:
+        seal = self._seal(request.state, request.runtime)
+        paused(request.tool_call, grants, seal, self._consent)
 
     def _watch(self, request: ModelRequest[Any], audience: Audience) -> Watch:
         said = (one for one in reversed(request.messages) if isinstance(one, HumanMessage))
@@ -237,8 +279,14 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         return Watch(self.enforcer, at, prompt, audience)
 
     def _at(self, state: Any, runtime: Any) -> Occasion:
-        run = state.get("demur_run") if isinstance(state, dict) else None
-        return occasion_of(runtime, run, self._occasion)
+        return occasion_of(runtime, _run_in(state), self._occasion)
+
+    def _seal(self, state: Any, runtime: Any) -> Seal:
+        return sealing(self._key, run_of(runtime) or _run_in(state))
+
+
+def _run_in(state: Any) -> str | None:
+    return state.get("demur_run") if isinstance(state, dict) else None
 
 
 def _watched(request: ModelRequest[Any], watch: Watch, *, awaited: bool) -> ModelRequest[Any]:

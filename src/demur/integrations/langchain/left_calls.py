@@ -1,0 +1,41 @@
+"""Calls that waited for approval when somebody went on talking instead.
+
+The framework drops the pause then, with whatever was found beside it, and leaves the calls without
+an answer; providers take no such history.
+"""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from demur.integrations.langchain.calls import Notes, refusals_of
+from demur.integrations.langchain.messages import left_behind, open_calls
+
+__all__ = ["with_left_calls_answered"]
+
+
+def with_left_calls_answered(
+    messages: Sequence[BaseMessage], notes: Notes
+) -> list[BaseMessage] | None:
+    """Return the messages with an answer to each call that was left; None if none waited.
+
+    The answers stand where providers look for them, right after the model's turn.
+    """
+    if not notes:
+        return None
+    calls = open_calls(messages)
+    refusals = refusals_of(calls, notes)
+    if not any(refusals):
+        return None
+    answers = [refused or left_behind(call) for call, refused in zip(calls, refusals, strict=True)]
+    end = _end_of_turn(messages)
+    return [*messages[:end], *answers, *messages[end:]]
+
+
+def _end_of_turn(messages: Sequence[BaseMessage]) -> int:
+    """Return where the last turn of the model ends, and what tools have answered to it."""
+    end = next(at for at in reversed(range(len(messages))) if isinstance(messages[at], AIMessage))
+    end += 1
+    while end < len(messages) and isinstance(messages[end], ToolMessage):
+        end += 1
+    return end
