@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 from adapters.pydantic_ai_runs import LARGE, POL, RISKY, SMALL, Conversation, said, told
-from adapters.stage_pydantic_ai import ScriptedModel, free_tool
+from adapters.stage_pydantic_ai import ScriptedModel, free_tool, orphans
 from gates import grant, opened, rows
 from pydantic_ai import Agent
-from pydantic_ai.capabilities import HandleDeferredToolCalls
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ToolCallPart
 from pydantic_ai.tools import (
     DeferredToolRequests,
     DeferredToolResults,
     RunContext,
     Tool,
     ToolApproved,
+    ToolDefinition,
+    ToolDenied,
 )
 
 from demur.enforce.ruling import Ruling
@@ -217,6 +219,118 @@ def test_arguments_that_a_person_changes_are_judged_as_they_run() -> None:
             approvals={call.tool_call_id: ToolApproved(override_args=dict(RISKY[1]))}
         )
         played = Conversation(gate, Say(("Fine.",)))
+
+        error = played.refused(None, message_history=messages, deferred_tool_results=results)
+
+    assert error.refusal.code == "CHARGEBACK_RISK_BLOCK"
+    assert played.ran == []
+
+
+def waiting(name: str, played: Conversation, *, waits: bool = True) -> Tool[Any]:
+    """Return a tool that notes that it ran, and may have to wait for a person."""
+    tool = free_tool(name, played.run_tool)
+    tool.requires_approval = waits
+    return tool
+
+
+def with_tools(gate: Gate, *turns: Any, plain: str = "", **settings: Any) -> Conversation:
+    """Return an agent whose tools wait for a person, but for the one named."""
+    others = settings.pop("capabilities", ())
+    played = Conversation(gate, *turns, **settings)
+    played.agent = Agent(
+        played.script.model,
+        output_type=[str, DeferredToolRequests],
+        tools=[waiting(name, played, waits=name != plain) for name in ("lookup", "refund")],
+        capabilities=[*others, played.capability],
+    )
+    return played
+
+
+@pytest.mark.parametrize("plain", ["", "lookup"], ids=["both wait", "beside one that does not"])
+@pytest.mark.parametrize("calls", [(SMALL, RISKY), (RISKY, SMALL), (RISKY,)], ids=str)
+def test_a_hard_block_is_offered_to_nobody_and_nothing_runs_beside_it(
+    plain: str, calls: Any
+) -> None:
+    with opened(POL) as gate:
+        played = with_tools(gate, Ask(calls), plain=plain)
+
+        assert played.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
+    assert played.ran == []
+    assert orphans(played.messages) == 0
+
+
+def test_a_tool_that_waits_is_judged_once_before_and_once_after() -> None:
+    with opened(POL) as gate:
+        requests, messages = deferred(with_tools(gate, Ask((SMALL, LARGE)), plain="lookup"))
+        [call] = requests.approvals
+        results = requests.build_results(
+            approve_all=True, metadata={call.tool_call_id: {"grant": signed()}}
+        )
+        played = with_tools(gate, Say(("Fine.",)))
+        played.run(None, message_history=messages, deferred_tool_results=results)
+
+        verdicts = [str(one.verdict) for one in rows(gate) if one.action_type == "refund"]
+    assert [name for name, _ in played.ran] == ["refund"]
+    assert verdicts == ["ESCALATE", "ALLOW"]
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_arguments_changed_into_a_hard_block_stop_the_calls_approved_beside_it(last: bool) -> None:
+    with opened(POL) as gate:
+        requests, messages = deferred(Conversation(gate, Ask((LARGE, LARGE))))
+        ids = [call.tool_call_id for call in requests.approvals]
+        changed = ToolApproved(override_args=dict(RISKY[1]))
+        results = DeferredToolResults(
+            approvals={one: changed if (one == ids[-1]) is last else ToolApproved() for one in ids},
+            metadata={one: {"grant": signed()} for one in ids},
+        )
+        played = Conversation(gate, Say(("Fine.",)))
+
+        with Agent.parallel_tool_call_execution_mode("sequential"):
+            error = played.refused(None, message_history=messages, deferred_tool_results=results)
+
+    assert error.refusal.code == "CHARGEBACK_RISK_BLOCK"
+    assert played.ran == []
+    assert orphans(played.messages) == 0
+
+
+def test_a_call_approved_at_once_is_judged_before_those_beside_it_run() -> None:
+    def approve(_ctx: Any, requests: DeferredToolRequests) -> DeferredToolResults:
+        changed: dict[str, bool | ToolApproved | ToolDenied] = {
+            call.tool_call_id: ToolApproved(
+                override_args=dict(RISKY[1]) if call.tool_name == "refund" else None
+            )
+            for call in requests.approvals
+        }
+        return DeferredToolResults(approvals=changed)
+
+    with opened(POL) as gate:
+        handles = [HandleDeferredToolCalls(approve)]
+        played = with_tools(gate, Ask((SMALL, LARGE)), capabilities=handles)
+
+        assert played.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
+    assert played.ran == []
+
+
+class Enlarges(AbstractCapability[Any]):
+    """Another capability, which changes arguments at the last moment."""
+
+    async def before_tool_execute(
+        self, _ctx: Any, *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Make it more than somebody approved."""
+        assert call.tool_name == tool_def.name
+        return {**args, "chargeback_risk": 0.95}
+
+
+def test_arguments_that_change_after_an_approval_are_judged_as_they_run() -> None:
+    with opened(POL) as gate:
+        requests, messages = deferred(Conversation(gate, Ask((LARGE,))))
+        [call] = requests.approvals
+        results = requests.build_results(
+            approve_all=True, metadata={call.tool_call_id: {"grant": signed()}}
+        )
+        played = Conversation(gate, Say(("Fine.",)), capabilities=[Enlarges()])
 
         error = played.refused(None, message_history=messages, deferred_tool_results=results)
 

@@ -52,7 +52,7 @@ from demur.gate.pipeline import GuardStep, Pipeline
 from demur.guards.builtin import builtin_guard
 from demur.integrations.pydantic_ai import RunRefused
 from demur.integrations.pydantic_ai.held_back import HeldBackModel
-from demur.integrations.pydantic_ai.outgoing import Clearing
+from demur.integrations.pydantic_ai.words import Clearing
 from demur.model.finding import Action, Finding
 from demur.policy.policy import Mode
 

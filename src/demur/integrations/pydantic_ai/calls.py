@@ -20,8 +20,8 @@ from demur.model.grant import Grant
 
 __all__ = ["Asked", "Calls"]
 
-# Here, or elsewhere. What waits for a person's approval is judged once that is given.
-_RUN = ("function", "external")
+# Here, elsewhere, or once a person approved it: nobody is asked to approve what nothing lifts.
+_RUN = ("function", "external", "unapproved")
 
 
 class Asked(NamedTuple):
@@ -33,8 +33,12 @@ class Asked(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    arguments: Mapping[str, Any]
+    asked: Asked
     ruling: Ruling
+
+    def holds_for(self, asked: Asked) -> bool:
+        """Return whether this is the same call, with the same arguments."""
+        return self.asked.tool.name == asked.tool.name and self.asked.arguments == asked.arguments
 
 
 class Calls:
@@ -46,6 +50,7 @@ class Calls:
         self._lock = asyncio.Lock()
         self._asked: ModelResponse | None = None
         self._judged: dict[str, _Judged] = {}
+        self._lifted: dict[str, _Judged] = {}
         self._hard: Ruling | None = None
         self.grants: dict[str, tuple[Grant, ...]] = {}
 
@@ -61,19 +66,33 @@ class Calls:
             raise RunRefused(self._hard)
         return ruling
 
+    async def prepare(self, asked: Asked, ctx: RunContext[Any], at: Occasion) -> None:
+        """Judge a call that somebody approved, before it or one approved beside it is made.
+
+        Raises:
+            RunRefused: It, or one beside it, ends the run.
+        """
+        async with self._lock:
+            ruling = await self._approved(asked, ctx, at)
+            self._lifted[asked.call.tool_call_id] = _Judged(asked, ruling)
+        if self._hard is not None:
+            raise RunRefused(self._hard)
+
     async def _once(self, asked: Asked, ctx: RunContext[Any], at: Occasion) -> Ruling:
+        # Only once: there are models that use an id again.
         if ctx.tool_call_approved:
+            kept = self._lifted.pop(asked.call.tool_call_id, None)
+            if kept is not None and kept.holds_for(asked):
+                return kept.ruling
             return await self._approved(asked, ctx, at)
         response = asked_in(ctx.messages, asked.call)
         if response is not None and response is not self._asked:
             self._asked = response
+            self._judged.clear()
             for one in _beside(response, ctx):
-                self._judged[one.call.tool_call_id] = _Judged(
-                    one.arguments, await self._judge(one, at)
-                )
-        # Only once: there are models that use an id again.
+                self._judged[one.call.tool_call_id] = _Judged(one, await self._judge(one, at))
         kept = self._judged.pop(asked.call.tool_call_id, None)
-        if kept is not None and kept.arguments == asked.arguments:
+        if kept is not None and kept.holds_for(asked):
             return kept.ruling
         # It stands alone, or another capability or a program made it what it is.
         return await self._judge(asked, at)

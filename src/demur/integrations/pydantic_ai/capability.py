@@ -36,6 +36,8 @@ from demur.integrations.pydantic_ai.run import Run
 __all__ = ["RefusalCapability"]
 
 _FRAMEWORK = "pydantic-ai"
+# Kinds of tools that a program or a person is asked about first.
+_HANDED_OUT = ("external", "unapproved")
 
 
 @dataclass
@@ -177,9 +179,17 @@ class RefusalCapability(AbstractCapability[Any]):
     async def after_output_process(
         self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any
     ) -> Any:
-        """Judge what a function made of the model's output."""
-        if output_context.has_function:
-            await self._run.talk.answer(texts_in(plain(output)), self._at(ctx))
+        """Judge the output as it leaves: parsed, put together, or made by a function.
+
+        Raises:
+            ModelRetry: The answer is still under way; who listens to it waits for the whole.
+        """
+        if not ctx.partial_output:
+            text = output if isinstance(output, str) else texts_in(plain(output))
+            await self._run.talk.answer(text, self._at(ctx))
+        elif output_context.object_def is not None or output_context.tool_call is not None:
+            # Words were cleared piece by piece; of data only the whole is.
+            raise ModelRetry("it is not whole yet")
         return output
 
     # Tools: the calls, and what they return.
@@ -192,10 +202,18 @@ class RefusalCapability(AbstractCapability[Any]):
         tool_def: ToolDefinition,
         args: dict[str, Any],
     ) -> dict[str, Any]:
-        """Judge a call that runs elsewhere: nothing else is asked before it is handed out."""
-        if tool_def.kind == "external":
-            ruling = await self._call(ctx, Asked(call, tool_def, plain(args)))
-            if not ruling.allowed:
+        """Judge a call that is handed out or waits for a person, and one that was approved.
+
+        Nothing else is asked before a person is; and all that was approved comes by here
+        before the first of it runs.
+        """
+        calls = self._run.calls
+        if ctx.tool_call_approved:
+            await calls.prepare(Asked(call, tool_def, plain(args)), ctx, self._at(ctx))
+        elif tool_def.kind in _HANDED_OUT:
+            asked = Asked(call, tool_def, plain(args))
+            ruling = await calls.ruled(asked, ctx, self._at(ctx))
+            if tool_def.kind == "external" and not ruling.allowed:
                 self._run.results.refuse(call, ruling)
                 raise ToolFailed(ruling.message)
         return args
@@ -209,15 +227,13 @@ class RefusalCapability(AbstractCapability[Any]):
         args: dict[str, Any],
     ) -> dict[str, Any]:
         """Judge the call, and before it all calls beside it: none runs if one ends the run."""
-        ruling = await self._call(ctx, Asked(call, tool_def, plain(args)))
+        asked = Asked(call, tool_def, plain(args))
+        ruling = await self._run.calls.ruled(asked, ctx, self._at(ctx))
         waits = ruling.may_be_approved and not ctx.tool_call_approved
         if waits and self.approval == "interrupt":
             raise ApprovalRequired(metadata={"refusal": ruling.envelope})
         self._deny(ruling, call)
         return args
-
-    async def _call(self, ctx: RunContext[Any], asked: Asked) -> Ruling:
-        return await self._run.calls.ruled(asked, ctx, self._at(ctx))
 
     async def on_tool_execute_error(
         self,

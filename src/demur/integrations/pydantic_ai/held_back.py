@@ -23,7 +23,8 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from demur.integrations.pydantic_ai.outgoing import Clearing, Outgoing
+from demur.integrations.pydantic_ai.outgoing import Outgoing
+from demur.integrations.pydantic_ai.words import Clearing
 
 __all__ = ["HeldBackModel"]
 

@@ -26,8 +26,8 @@ __all__ = [
     "definition",
     "is_data",
     "plain",
+    "readings",
     "returned",
-    "said",
     "to_call",
     "with_help",
 ]
@@ -75,11 +75,16 @@ def _text_of(one: UserContent) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def said(response: ModelResponse) -> str:
-    """Return the text of a response, part by part."""
-    return "\n".join(
-        part.content for part in response.parts if isinstance(part, TextPart) and part.content
-    )
+def readings(response: ModelResponse, *, data: bool) -> tuple[str, ...]:
+    """Return the text of a response, as the framework puts its parts together; none if empty.
+
+    Words are returned with their parts kept apart, too, where there are several.
+    """
+    texts = [part.content for part in response.parts if isinstance(part, TextPart) and part.content]
+    if not texts:
+        return ()
+    joined = "".join(texts)
+    return (joined,) if data or len(texts) == 1 else (joined, "\n".join(texts))
 
 
 def is_data(parameters: ModelRequestParameters) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_ai.messages import (
     ModelResponseStreamEvent,
@@ -15,72 +15,11 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
-from demur.enforce.answer_stream import AnswerStream
 from demur.integrations.pydantic_ai.messages import is_data
-from demur.integrations.pydantic_ai.refused import RunRefused, or_end
+from demur.integrations.pydantic_ai.refused import RunRefused
+from demur.integrations.pydantic_ai.words import Clearing, More, Words
 
-__all__ = ["Clearing", "Outgoing"]
-
-
-class Clearing(NamedTuple):
-    """Who clears what a model says: text while it comes, other output once it is whole.
-
-    `open` begins a text, `cleared` hears of one that was allowed; `judge` raises for an
-    output that is not.
-    """
-
-    open: Callable[[], AnswerStream]
-    cleared: Callable[[str], None]
-    judge: Callable[[str], Awaitable[object]]
-
-
-class _Words:
-    """The text of an answer, in one part or several, that is read as one and shown as it comes.
-
-    A part ends where another begins, and may go on after it: then all of it is read again,
-    so that nothing is hidden between its pieces, and what was shown is not shown twice.
-    """
-
-    def __init__(self, clearing: Clearing) -> None:
-        self._clearing = clearing
-        self._stream: AnswerStream | None = None
-        self._shown_again = 0
-        self._passes = False
-        self._index = 0
-        self.said = ""
-
-    @property
-    def stopped(self) -> bool:
-        """Whether guards want to hear no more of it."""
-        return self._stream is not None and self._stream.stopped
-
-    def add(self, index: int, piece: str, *, new_part: bool) -> str:
-        """Return what may be shown after this piece."""
-        if self._passes:
-            return piece
-        if self._stream is None:
-            self._stream, self._index = self._clearing.open(), index
-            before = f"{self.said}\n" if new_part and self.said else self.said
-            self._shown_again = len(before) - len(self._stream.add(before) if before else "")
-        return self._new(self._stream.add(piece))
-
-    async def end(self) -> PartDeltaEvent | None:
-        """Return what is left of it, if it may be shown."""
-        stream, self._stream = self._stream, None
-        if stream is None:
-            return None
-        # What went on though guards looked no further binds nobody.
-        self._passes = stream.stopped
-        or_end(await stream.aend())
-        self.said = stream.text
-        self._clearing.cleared(self.said)
-        rest = self._new(stream.rest)
-        return PartDeltaEvent(index=self._index, delta=TextPartDelta(rest)) if rest else None
-
-    def _new(self, shown: str) -> str:
-        again = min(self._shown_again, len(shown))
-        self._shown_again -= again
-        return shown[again:]
+__all__ = ["Outgoing"]
 
 
 class Outgoing:
@@ -97,7 +36,7 @@ class Outgoing:
         # In JSON, a line break is two other characters: only the whole of it can be read.
         self._is_data = is_data(parameters)
         self._stop = stop
-        self._words = _Words(clearing)
+        self._words = Words(clearing)
         self._kept: list[ModelResponseStreamEvent] = []
 
     async def take(
@@ -121,11 +60,14 @@ class Outgoing:
         """Yield what is left of the answer, if it may be shown."""
         async for out in self._rest():
             yield out
-        made, text = _made_up(self._kept, self._outputs)
+        made, more = _made_up(self._kept, self._outputs)
         for arguments in made:
             await self._clearing.judge(arguments)
-        if text:
-            await self._clearing.judge(f"{self._words.said}{text}".removeprefix("\n"))
+        if more:
+            texts = self._words.and_then(more)
+            # Data is parsed as it is joined, and means nothing otherwise.
+            for text in texts[:1] if self._is_data else texts:
+                await self._clearing.judge(text)
         for event in self._kept:
             yield event
 
@@ -153,7 +95,7 @@ class Outgoing:
             raise
 
 
-def _shown(event: ModelResponseStreamEvent, words: _Words) -> ModelResponseStreamEvent | None:
+def _shown(event: ModelResponseStreamEvent, words: Words) -> ModelResponseStreamEvent | None:
     """Return the event with so much of its text as may be shown; None if that is nothing."""
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
         text = words.add(event.index, event.part.content, new_part=True)
@@ -166,7 +108,7 @@ def _shown(event: ModelResponseStreamEvent, words: _Words) -> ModelResponseStrea
 
 def _made_up(
     events: Sequence[ModelResponseStreamEvent], outputs: set[str]
-) -> tuple[list[str], str]:
+) -> tuple[list[str], list[More]]:
     """Return the arguments of outputs that events make up, and how the text goes on."""
     parts: dict[int, Any] = {}
     begun = {event.index for event in events if isinstance(event, PartStartEvent)}
@@ -186,9 +128,9 @@ def _made_up(
         for part in parts.values()
         if isinstance(part, ToolCallPart) and part.tool_name in outputs
     ]
-    texts = [
-        f"\n{part.content}" if place in begun else part.content
+    more = [
+        More(place in begun, part.content)
         for place, part in parts.items()
-        if isinstance(part, TextPart)
+        if isinstance(part, TextPart) and part.content
     ]
-    return made, "".join(texts)
+    return made, more

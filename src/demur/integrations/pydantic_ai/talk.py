@@ -8,9 +8,9 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, User
 from pydantic_ai.models import ModelRequestParameters
 
 from demur.enforce.enforcer import Enforcer, Occasion
-from demur.integrations.pydantic_ai.messages import content_text, is_data, said, with_help
-from demur.integrations.pydantic_ai.outgoing import Clearing
+from demur.integrations.pydantic_ai.messages import content_text, is_data, readings, with_help
 from demur.integrations.pydantic_ai.refused import or_end
+from demur.integrations.pydantic_ai.words import Clearing
 
 __all__ = ["Talk"]
 
@@ -63,15 +63,20 @@ class Talk:
         for call in calls:
             if call.tool_name in names:
                 await self.answer(call.args_as_json_str(), at)
-        text = said(response)
-        lines = await self.answer(text, at)
-        shown = response if is_data(parameters) else with_help(response, lines)
-        if calls or not text:
+        data = is_data(parameters)
+        texts = readings(response, data=data)
+        lines = [line for text in texts for line in await self.answer(text, at)]
+        shown = response if data else with_help(response, dict.fromkeys(lines))
+        if lines:
+            self._cleared.update(readings(shown, data=data))
+        if calls:
             return shown
-        ruling = await self._enforcer.amodel(None, at, text=text, prompt=self.prompt)
-        if ruling.allowed:
-            return shown
-        return replace(shown, metadata={**(shown.metadata or {}), "refusal": ruling.envelope})
+        for text in texts:
+            ruling = await self._enforcer.amodel(None, at, text=text, prompt=self.prompt)
+            if not ruling.allowed:
+                beside = {**(shown.metadata or {}), "refusal": ruling.envelope}
+                return replace(shown, metadata=beside)
+        return shown
 
     async def answer(self, text: str, at: Occasion) -> tuple[str, ...]:
         """Return the lines that must stand below a text, which may be shown."""
