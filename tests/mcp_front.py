@@ -25,15 +25,18 @@ HELLO = request(
 class Toy:
     """A server that answers at once, unless it is asked to `wait`; it may speak unasked.
 
-    `greets` is whether it takes a client; None leaves it waiting.
+    `greets` is whether it takes a client; None leaves it waiting. While `reads` is not set, it
+    takes nothing at all.
     """
 
     def __init__(self, *, greets: bool | None = True) -> None:
         self._says: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._greets = greets
+        self.greets = greets
         self.heard: list[Any] = []
         self.closed = False
         self.stirred = asyncio.Event()
+        self.reads = asyncio.Event()
+        self.reads.set()
 
     async def until(self, done: Callable[[], Any]) -> None:
         """Wait for something to be heard, or for the end."""
@@ -44,12 +47,13 @@ class Toy:
 
     async def send(self, line: bytes) -> None:
         """Answer."""
+        await self.reads.wait()
         message = json.loads(line)
         self.heard.append(message)
         self.stirred.set()
-        if message.get("method") == "initialize" and self._greets is None:
+        if message.get("method") == "initialize" and self.greets is None:
             return
-        if message.get("method") == "initialize" and not self._greets:
+        if message.get("method") == "initialize" and not self.greets:
             error = {"code": 1, "message": "no"}
             self.say({"jsonrpc": "2.0", "id": message["id"], "error": error})
         elif "id" in message and "method" in message and message["method"] != "wait":
@@ -120,7 +124,14 @@ class Answer:
 class Site:
     """A front, its sessions and the servers behind them; time passes when a test says so."""
 
-    def __init__(self, *, most: int = 3, greets: bool | None = True, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        most: int = 3,
+        greets: bool | None = True,
+        patience_s: float = 60,
+        **settings: Any,
+    ) -> None:
         self.servers: list[Toy] = []
         self.notes: list[str] = []
         self.now = 0.0
@@ -141,6 +152,7 @@ class Site:
             note=self.notes.append,
             most=most,
             idle_s=60,
+            patience_s=patience_s,
             seconds=lambda: self.now,
         )
         self.front = Front(self.sessions, **settings)

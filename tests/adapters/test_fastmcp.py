@@ -15,6 +15,7 @@ from mcp_types import InputRequiredResult
 
 from demur.enforce.enforcer import Occasion
 from demur.integrations.fastmcp import occasion_of
+from demur.integrations.mcp_proxy.naming import session_run
 from demur.testing.conformance.play import Played, play
 from demur.testing.conformance.scene import Scene
 from demur.testing.conformance.scenes import SCENES
@@ -102,7 +103,7 @@ class Http:
 def test_a_session_is_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependencies, "_current_http_request", Http(mcp_session_id="s-1"))
 
-    assert occasion_of(CONTEXT).run == "s-1"
+    assert occasion_of(CONTEXT).run == session_run("s-1")
 
 
 def test_nobody_knows_whose_a_stateless_request_is(monkeypatch: pytest.MonkeyPatch) -> None:

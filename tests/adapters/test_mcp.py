@@ -13,7 +13,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
 from demur.enforce.enforcer import Occasion
-from demur.integrations.mcp import occasion_of, wire
+from demur.integrations.mcp import occasion_of
+from demur.integrations.mcp_proxy.naming import session_run
 from demur.testing.conformance.play import Played, play
 from demur.testing.conformance.scene import Scene
 from demur.testing.conformance.scenes import SCENES
@@ -80,11 +81,22 @@ def test_a_question_to_the_client_passes(desk: Desk) -> None:
     assert asyncio.run(desk.guard(ctx, call_next)) is asked
 
 
-def test_a_result_of_other_middleware_is_read_as_it_leaves() -> None:
-    result = CallToolResult(content=[TextContent(type="text", text="a")], structured_content={})
+def test_a_result_of_other_middleware_is_read_as_it_leaves(desk: Desk) -> None:
+    said = CallToolResult(content=[TextContent(type="text", text="a")], _meta={"x": ORDER})
+    ctx: Any = SimpleNamespace(
+        method="tools/call",
+        params={"name": "pay"},
+        request=None,
+        request_id=1,
+        protocol_version="2025-11-25",
+    )
+    for result in (said, said.model_dump(by_alias=True)):
 
-    assert wire(result)["structuredContent"] == {}
-    assert wire(None) == {}
+        async def call_next(_ctx: Any, result: Any = result) -> Any:
+            return result
+
+        answer: Any = asyncio.run(desk.guard(ctx, call_next))
+        assert answer["structuredContent"]["refusal"]["code"] == "CONTEXT_INJECTION"
 
 
 # In which run, and for whom.
@@ -96,7 +108,9 @@ def request(**headers: str) -> Any:
 
 
 def test_a_session_is_a_run() -> None:
-    assert occasion_of(request(mcp_session_id="s-1")) == Occasion("mcp", run="s-1", call_id="7")
+    at = occasion_of(request(mcp_session_id="s-1"))
+
+    assert at == Occasion("mcp", run=session_run("s-1"), call_id="7")
 
 
 def test_nobody_knows_whose_a_stateless_request_is() -> None:

@@ -61,7 +61,7 @@ def test_a_hard_refusal_is_a_result_where_asked_for(kind: type[Desk]) -> None:
         assert desk.ran == []
 
 
-@pytest.mark.parametrize("tool", ["look", "rows", "page", "both", "link"])
+@pytest.mark.parametrize("tool", ["look", "rows", "page", "both", "link", "place", "blob", "aside"])
 def test_a_hostile_result_is_replaced(tool: str, desk: Desk) -> None:
     desk.text = ORDER
 
@@ -128,6 +128,16 @@ def test_hostile_texts_of_resources_and_prompts_stay_here(
 
     assert code_of(answer) == "CONTEXT_INJECTION"
     assert ORDER not in str(answer.error)
+
+
+def test_hostile_bytes_that_are_text_stay_here(desk: Desk) -> None:
+    def read(client: Any) -> Any:
+        return client.read_resource("note://bytes")
+
+    assert "CONTEXT_INJECTION" not in str(desk.ask(read))
+    desk.text = ORDER
+
+    assert code_of(desk.ask(read)) == "CONTEXT_INJECTION"
 
 
 def test_what_is_no_text_passes(desk: Desk) -> None:

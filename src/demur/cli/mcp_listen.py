@@ -20,11 +20,11 @@ from demur.integrations.mcp_proxy.listing import Note
 from demur.integrations.mcp_proxy.place import is_loopback
 from demur.integrations.mcp_proxy.sessions import IDLE_S, MOST, Sessions
 
-__all__ = ["Place", "add_listening", "chosen_place", "serve_over_http"]
+__all__ = ["Place", "add_listening", "chosen_place", "serve_over_http", "stopping_signals"]
 
 _PLACE = re.compile(r"(?:(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^:\[\]\s]*)):)?(?P<port>\d{1,5})")
+_NAME = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]*[0-9A-Za-z_])?")
 _HERE = "127.0.0.1"
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Place(NamedTuple):
@@ -47,7 +47,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="answer to this name as well, with --listen; may be given often",
+        help="answer to this name as well, at whichever port, with --listen; may be given often",
     )
     parser.add_argument(
         "--max-sessions",
@@ -69,7 +69,7 @@ def chosen_place(args: argparse.Namespace) -> Place | None:
     """Return where to listen, or None for a client on standard input.
 
     Raises:
-        InputError: There is no such place, or a limit leaves room for nobody.
+        InputError: There is no such place or host, or a limit leaves room for nobody.
     """
     if args.listen is None:
         return None
@@ -77,6 +77,10 @@ def chosen_place(args: argparse.Namespace) -> Place | None:
     if found is None or int(found["port"]) > 65_535:
         problem = f"`{args.listen}` is no place to listen"
         raise InputError(problem, where="--listen", help="like `8080` or `127.0.0.1:8080`")
+    for name in args.allow_host:
+        if not _NAME.fullmatch(name):
+            problem = f"`{name}` is no bare name of a host"
+            raise InputError(problem, where="--allow-host", help="like `proxy.example`, no port")
     if args.max_sessions < 1:
         raise InputError("at least one session", where="--max-sessions")
     if not 0 < args.idle < float("inf"):
@@ -84,6 +88,16 @@ def chosen_place(args: argparse.Namespace) -> Place | None:
     if args.command and shutil.which(args.command[0]) is None:
         raise InputError("cannot start the server: no such program", where=args.command[0])
     return Place(found["six"] or found["host"] or _HERE, int(found["port"]))
+
+
+def stopping_signals() -> list[int]:
+    """Return the signals that end a proxy in good order, with all that it has started."""
+    stops: list[int] = [signal.SIGTERM, signal.SIGINT]
+    hangup = getattr(signal, "SIGHUP", None)
+    # Who started it by `nohup` means it.
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        stops.append(hangup)
+    return stops
 
 
 def serve_over_http(
@@ -117,7 +131,7 @@ def serve_over_http(
             front = Front(sessions, hosts=[place.host, *args.allow_host])
             stopped = asyncio.Event()
             loop = asyncio.get_running_loop()
-            for number in _SIGNALS:
+            for number in stopping_signals():
                 # Where a system has no such handlers, it ends the process as it always did.
                 with contextlib.suppress(NotImplementedError):
                     loop.add_signal_handler(number, stopped.set)

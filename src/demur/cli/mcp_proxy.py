@@ -4,14 +4,18 @@ import argparse
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli.mcp_listen import add_listening, chosen_place, serve_over_http
+from demur.cli.mcp_listen import (
+    add_listening,
+    chosen_place,
+    serve_over_http,
+    stopping_signals,
+)
 from demur.cli.mcp_server import add_server, chosen_name, open_server
 from demur.cli.workspace import read_settings, workspace_gate
 from demur.errors import one_line
@@ -33,7 +37,6 @@ _EPILOG = (
     "exit: the status of the server (128 and the signal, if one ended it); 0 for one over HTTP,"
     " or with --listen when it was told to stop; 1 it cannot start; 2 usage"
 )
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +112,7 @@ async def _serve(args: argparse.Namespace, guard: Guard, judge: Judge) -> int:
 
     # Before there is a server that could be left behind.
     loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
+    for number in stopping_signals():
         # Where a system has no such handlers, it ends the process as it always did.
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, stop, number)
@@ -131,7 +134,7 @@ def _config(args: argparse.Namespace) -> Path | None:
 @contextlib.contextmanager
 def _gate(path: Path | None) -> Iterator[Gate | None]:
     if path is None:
-        _note("no settings: guards alone judge, and nothing is stored (see `demur init`)")
+        _note("no settings: guards alone judge, and nothing is stored (see `demur init --agent`)")
         if Path(CONFIG_NAME).exists():
             _note(
                 f"the {CONFIG_NAME} here is not used: an agent could write it; name it by --config"

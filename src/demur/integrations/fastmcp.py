@@ -4,19 +4,19 @@ A tool call is decided before the tool runs; what it returned is looked at befor
 and so are resources and prompts. Lists are not touched: a tool that is never allowed stays
 listed, and says so when it is called.
 
-Texts and structured content are looked at, and the texts of failures: images, sound and binary
-resources pass. So does what is asked of the client midway; the call that brings the answer is
-decided again.
+Whatever is text is looked at, that of failures, places and `_meta` too: pictures, sound and
+binary data pass, if they are some. So does what is asked of the client midway; the call that
+brings the answer is decided again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Ruling
 from demur.gate.gate import Gate
 from demur.integrations.extras import missing_extra
-from demur.integrations.mcp_server.content import block_texts, returned_of
+from demur.integrations.mcp_server.content import read_of, returned_of, wire
 from demur.integrations.mcp_server.guard import Form, Hard, ServerGuard
 from demur.integrations.mcp_server.occasions import occasion_from
 from demur.integrations.mcp_server.refusals import result_of
@@ -26,6 +26,7 @@ try:
     from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
     from fastmcp.tools.base import InputRequiredToolResult, ToolResult
     from mcp.shared.exceptions import MCPError
+    from mcp_types import CallToolResult
 except ImportError as error:
     raise missing_extra("fastmcp") from error
 
@@ -108,14 +109,25 @@ def _returned(result: Any) -> Any:
     """Return what a tool returned; not done is a question to the client, or a task."""
     if not isinstance(result, ToolResult) or isinstance(result, InputRequiredToolResult):
         return None
-    return returned_of(result.content, result.structured_content)
+    said = result.to_mcp_result()
+    if isinstance(said, CallToolResult):
+        return returned_of(wire(said))
+    blocks = [wire(block) for block in result.content]
+    return returned_of({"content": blocks, "structuredContent": result.structured_content})
 
 
-def _texts(result: Any) -> Iterator[str]:
-    contents = (one.content for one in getattr(result, "contents", None) or ())
-    yield from (content for content in contents if isinstance(content, str))
-    yield str(getattr(result, "description", None) or "")
-    yield from block_texts(message.content for message in getattr(result, "messages", None) or ())
+def _texts(result: Any) -> list[Any]:
+    contents = getattr(result, "contents", None) or ()
+    messages = getattr(result, "messages", None) or ()
+    return read_of(
+        {
+            # Its place is what the client asked for.
+            "contents": [wire(one.to_mcp_resource_contents("")) for one in contents],
+            "messages": [wire(one.to_mcp_prompt_message()) for one in messages],
+            "description": getattr(result, "description", None),
+            "_meta": getattr(result, "meta", None),
+        }
+    )
 
 
 def _refused(ruling: Ruling, _context: MiddlewareContext[Any]) -> ToolResult:

@@ -4,19 +4,19 @@ A tool call is decided before the tool runs, by the arguments as they came over 
 the tool returned is looked at before it leaves, and so are resources and prompts. `tools/list`
 is not touched: a tool that is never allowed stays in the list, and says so when it is called.
 
-Texts are looked at, those of failures too: images, sound and binary resources pass. So does
-what a tool asks of the client midway (`input_required`); the call that brings the answer is
-decided like any other.
+Whatever is text is looked at, that of failures, places and `_meta` too: pictures, sound and
+binary data pass, if they are some. So does what a tool asks of the client midway
+(`input_required`); the call that brings the answer is decided like any other.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from demur.enforce.enforcer import Enforcer, Occasion
 from demur.enforce.ruling import Ruling
 from demur.gate.gate import Gate
 from demur.integrations.extras import missing_extra
-from demur.integrations.mcp_server.content import block_texts, returned_of
+from demur.integrations.mcp_server.content import read_of, returned_of, wire
 from demur.integrations.mcp_server.guard import Form, Hard, ServerGuard
 from demur.integrations.mcp_server.occasions import occasion_from
 from demur.integrations.mcp_server.refusals import result_of
@@ -82,28 +82,15 @@ def occasion_of(ctx: ServerRequestContext[Any, Any]) -> Occasion:
     )
 
 
-def wire(result: HandlerResult) -> Mapping[str, Any]:
-    """Return a result as it goes over the wire."""
-    if result is None or isinstance(result, dict):
-        return result or {}
-    dumped: dict[str, Any] = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return dumped
-
-
 def _returned(result: HandlerResult) -> Any:
     said = wire(result)
     if said.get("resultType", "complete") != "complete":
         return None
-    return returned_of(said.get("content"), said.get("structuredContent"))
+    return returned_of(said)
 
 
-def _texts(result: HandlerResult) -> Iterator[str]:
-    said = wire(result)
-    yield from block_texts(
-        {"type": "resource", "resource": one} for one in said.get("contents", ())
-    )
-    yield str(said.get("description") or "")
-    yield from block_texts(message["content"] for message in said.get("messages", ()))
+def _texts(result: HandlerResult) -> list[Any]:
+    return read_of(wire(result))
 
 
 def _refused(ruling: Ruling, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:

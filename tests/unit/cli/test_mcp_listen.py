@@ -63,11 +63,18 @@ def test_without_a_place_the_client_is_on_standard_input() -> None:
         ["--listen", "1", "--idle", "0"],
         ["--listen", "1", "--idle", "nan"],
         ["--listen", "1", "--idle", "inf"],
+        ["--listen", "1", "--allow-host", "proxy.example:8443"],
+        ["--listen", "1", "--allow-host", "https://proxy.example"],
+        ["--listen", "1", "--allow-host", ""],
     ],
 )
 def test_what_is_no_place_or_leaves_room_for_nobody_is_told(words: list[str]) -> None:
     with pytest.raises(InputError):
         place(*words)
+
+
+def test_a_bare_name_may_be_answered_to() -> None:
+    assert place("--listen", "1", "--allow-host", "Proxy-1.example") is not None
 
 
 def test_a_program_that_is_not_there_is_told_before_anybody_asks() -> None:
@@ -123,7 +130,7 @@ def events(response: httpx.Response) -> list[Any]:
     return [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data:")]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_clients_over_http_are_guarded_until_we_are_told_to_stop(
     tmp_path: Path, number: int
 ) -> None:

@@ -1,7 +1,13 @@
-"""A server that runs as a child process and speaks over its standard input and output."""
+"""A server that runs as a child process and speaks over its standard input and output.
+
+A command is often not the server but what starts it: a shell, `npx`, `uv`. So it is made the
+leader of a group, and all that it has started ends with it.
+"""
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
@@ -13,6 +19,10 @@ __all__ = ["GRACE_S", "Child"]
 # How long a server may take to end by itself, and then to end when it is told to.
 GRACE_S = 2.0
 _PIECE = 65_536
+_LOOK_S = 0.02
+_HAS_GROUPS = os.name == "posix"
+# Where nothing can be killed, it was killed when it was told to end.
+_ENDS = (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 class Child:
@@ -34,7 +44,9 @@ class Child:
         """
         pipe = asyncio.subprocess.PIPE
         try:
-            process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, start_new_session=_HAS_GROUPS
+            )
         # A word that holds a NUL is a ValueError, not an OSError.
         except (OSError, ValueError) as error:
             reason = str(getattr(error, "strerror", None) or error).lower()
@@ -64,20 +76,33 @@ class Child:
         assert self._process.stdin is not None
         # Not waited for: a server that does not read would never let it happen.
         self._process.stdin.close()
-        if await self._has_ended():
-            return _status(self._process.returncode)
-        for end in (self._process.terminate, self._process.kill):
-            with contextlib.suppress(ProcessLookupError):
-                end()
-            if await self._has_ended():
+        by_itself = await self._has_ended()
+        for number in _ENDS:
+            if self._process.returncode is not None and not self._has_left_some():
                 break
+            self.signal(number)
+            await self._all_ended()
         # It was ended, as its client wanted: that is no failure of it.
-        return 0
+        return _status(self._process.returncode) if by_itself else 0
 
     def signal(self, number: int) -> None:
-        """Pass a signal on."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+        """Pass a signal on, to whatever the server has started as well."""
+        # Those of somebody else cannot be told.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if _HAS_GROUPS:
+                os.killpg(self._process.pid, number)
+            else:
+                self._process.send_signal(number)
+
+    def _has_left_some(self) -> bool:
+        """Return whether anybody of its group is there."""
+        if not _HAS_GROUPS:
+            return False
+        try:
+            os.killpg(self._process.pid, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
 
     async def _has_ended(self) -> bool:
         try:
@@ -85,6 +110,14 @@ class Child:
         except TimeoutError:
             return False
         return True
+
+    async def _all_ended(self) -> None:
+        """Return when it and its group have ended, or have had their time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._grace_s):
+                await self._process.wait()
+                while self._has_left_some():  # noqa: ASYNC110 - only a child tells of its end
+                    await asyncio.sleep(_LOOK_S)
 
 
 def _status(code: int | None) -> int:

@@ -2,7 +2,8 @@
 
 A pin holds description and schema of the arguments. The rest of a definition (title, hints
 that a host trusts, the schema of results) is part of what somebody agreed to as well; its
-digest stands beside the pin. Only `_meta` is left out: models do not see it, and it changes.
+digest stands beside the pin. Only `_meta` is left out, because it changes: what it says is
+looked at each time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,14 +20,13 @@ from demur.guards.tool_call.guard import CODES, ToolCall, ToolConfig, check_defi
 from demur.guards.tool_call.identity import pinned_tool, strangeness
 from demur.guards.tool_call.manifest import ToolDefinition, plain_schema
 from demur.integrations.mcp_proxy.pins import Pins
+from demur.integrations.mcp_proxy.texts import readable_icons
 from demur.model.finding import Finding
 
 __all__ = ["DefinitionGuard", "Offered", "offered", "rest_digest"]
 
 _KNOWN = frozenset({"name", "description", "inputSchema"})
 _UNPINNED = frozenset({"_meta"})
-# A picture in a definition is data, and no text.
-_UNREAD = frozenset({"icons"})
 _CONFIG = ToolConfig()
 
 
@@ -73,7 +73,8 @@ def rest_digest(tool: Offered) -> str:
 class DefinitionGuard:
     """Says what speaks against a tool as it is offered, before anybody calls it.
 
-    What was pinned as it stands is not looked into again: somebody has agreed to it.
+    What was pinned as it stands is not looked into again: somebody has agreed to it. What no
+    pin holds always is.
     """
 
     SURFACE: Surface = Surface.TOOL_CALL
@@ -90,9 +91,9 @@ class DefinitionGuard:
             return
         strange = [] if self._pins is None else list(self._strange(event, self._pins))
         yield from strange
-        if self._pins is None or strange:
-            for found in _poison(event):
-                yield _unverified(found, event) if event.called else found
+        agreed = self._pins is not None and not strange
+        for found in _unpinned_poison(event) if agreed else _poison(event):
+            yield _unverified(found, event) if event.called else found
 
     @staticmethod
     def _strange(event: Offered, pins: Pins) -> Iterator[Finding]:
@@ -129,8 +130,20 @@ def _unreadable(event: Offered) -> Finding:
 def _poison(event: Offered) -> Iterator[Finding]:
     assert event.tool is not None
     yield from check_definition(event.tool, _CONFIG)
-    texts = {name: item for name, item in event.rest.items() if name not in _UNREAD}
-    if texts:
+    yield from _poison_in(event, event.rest)
+
+
+def _unpinned_poison(event: Offered) -> Iterator[Finding]:
+    rest = {name: item for name, item in event.rest.items() if name in _UNPINNED}
+    yield from _poison_in(event, rest)
+
+
+def _poison_in(event: Offered, rest: Mapping[str, Any]) -> Iterator[Finding]:
+    if rest:
+        # A picture is data, and no text.
+        texts = {
+            name: readable_icons(one) if name == "icons" else one for name, one in rest.items()
+        }
         yield from check_definition(ToolDefinition(name=event.name, schema=texts), _CONFIG)
 
 

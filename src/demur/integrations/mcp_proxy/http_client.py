@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
+from demur.errors import DemurError
 from demur.integrations.mcp_proxy.message import (
     SERVER_GONE,
     Key,
@@ -19,9 +20,9 @@ from demur.integrations.mcp_proxy.message import (
     key_of,
     read,
 )
-from demur.integrations.mcp_proxy.stream import Stream
+from demur.integrations.mcp_proxy.stream import PATIENCE_S, Stream
 
-__all__ = ["HttpClient"]
+__all__ = ["BusyError", "HttpClient"]
 
 # How much may wait here before the client has to.
 _MOST_SAID = 16
@@ -31,15 +32,22 @@ _MOST_UNHEARD_BYTES = 1024 * 1024
 _PROGRESS = "notifications/progress"
 
 
+class BusyError(DemurError):
+    """The server has taken nothing for long, and as much waits for it as may."""
+
+
 class HttpClient:
     """One client, with the requests that wait and the stream on which it listens.
 
     `greeted` says that the server has taken it: who was turned down has nothing to come back to.
     """
 
-    def __init__(self) -> None:
-        self._said: asyncio.Queue[bytes] = asyncio.Queue(_MOST_SAID)
-        self._closed = asyncio.Event()
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
+        self._said: deque[bytes] = deque()
+        self._more = asyncio.Event()
+        self._room = asyncio.Event()
+        self._is_closed = False
         self._waiting: dict[Key, Stream] = {}
         self._progress: dict[Key, Stream] = {}
         self._listening: Stream | None = None
@@ -55,42 +63,67 @@ class HttpClient:
     # What the client does.
 
     async def tell(self, line: bytes) -> None:
-        """Take what needs no answer; when the relay is gone, it is lost."""
-        putting = asyncio.ensure_future(self._said.put(line))
-        closing = asyncio.ensure_future(self._closed.wait())
-        try:
-            await asyncio.wait({putting, closing}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            putting.cancel()
-            closing.cancel()
+        """Take what needs no answer; when the relay is gone, it is lost.
+
+        Raises:
+            BusyError: The server does not take what waits for it.
+        """
+        await self._admitted()
+        self._say(line)
 
     async def ask(self, line: bytes, message: Message) -> Stream | None:
-        """Return the stream on which a request is answered; None if its id is in use."""
+        """Return the stream on which a request is answered; None if its id is in use.
+
+        Raises:
+            BusyError: The server does not take what waits for it.
+        """
         assert message.key is not None
+        await self._admitted()
         if message.key in self._waiting:
             return None
         stream = Stream()
         if message.method == "initialize":
             self._greeting = message.key
         elif not self._is_heard:
-            await self._catch_up(stream)
+            self._catch_up(stream)
         self._waiting[message.key] = stream
         token = _token(message.params.get("_meta"))
         if token is not None:
             self._progress[token] = stream
-        await self.tell(line)
-        if self._closed.is_set():
+        self._say(line)
+        if self._is_closed:
             self.close()
         return stream
 
-    async def listen(self) -> Stream:
+    async def _admitted(self) -> None:
+        """Return when there is room for what the client says, or nobody hears it any more."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                while len(self._said) >= _MOST_SAID and not self._is_closed:
+                    self._room.clear()
+                    await self._room.wait()
+        except TimeoutError:
+            raise BusyError("the server does not take what is sent to it") from None
+
+    def _say(self, line: bytes) -> None:
+        if not self._is_closed:
+            self._said.append(line)
+            self._more.set()
+
+    def cancel(self, identity: Any) -> None:
+        """End the stream of a request that nobody wants answered any more."""
+        key = key_of(identity)
+        if key in self._waiting:
+            self.forget(self._waiting[key])
+
+    def listen(self) -> Stream:
         """Return the stream of what nobody asked for; one that was open before ends."""
         if self._listening is not None:
             self._listening.end()
         self._listening = stream = Stream()
-        if self._closed.is_set():
+        if self._is_closed:
             stream.end()
-        await self._catch_up(stream)
+        self._catch_up(stream)
         return stream
 
     def forget(self, stream: Stream) -> None:
@@ -102,7 +135,8 @@ class HttpClient:
 
     def close(self) -> None:
         """End all streams, those of requests with an error; what comes from now on is lost."""
-        self._closed.set()
+        self._is_closed = True
+        self._room.set()
         for (_, identity), stream in list(self._waiting.items()):
             stream.add(encode(error_to(identity, SERVER_GONE, "the session has ended")))
             self.forget(stream)
@@ -114,7 +148,12 @@ class HttpClient:
     async def lines(self) -> AsyncIterator[bytes | None]:
         """Yield what the client posted, until nobody asks for more."""
         while True:
-            yield await self._said.get()
+            while not self._said:
+                self._more.clear()
+                await self._more.wait()
+            line = self._said.popleft()
+            self._room.set()
+            yield line
 
     async def send(self, line: bytes) -> None:
         """Hand a message to the stream that waits for it; an answer for nobody is lost."""
@@ -132,7 +171,7 @@ class HttpClient:
         if stream is None:
             return
         if key == self._greeting:
-            self.greeted = "result" in answer and not stream.ended
+            self.greeted = self.greeted or ("result" in answer and not stream.ended)
         await stream.put(line)
         self.forget(stream)
 
@@ -158,9 +197,9 @@ class HttpClient:
     def _is_heard(self) -> bool:
         return self._listening is not None and not self._listening.ended
 
-    async def _catch_up(self, stream: Stream) -> None:
+    def _catch_up(self, stream: Stream) -> None:
         for line in [self._unheard.popleft() for _ in range(min(len(self._unheard), 32))]:
-            await stream.put(line)
+            stream.add(line)
 
 
 def _token(holder: Any) -> Key | None:

@@ -45,6 +45,7 @@ GRACE_S = 2.0
 _SESSION = "mcp-session-id"
 _VERSION = "mcp-protocol-version"
 _ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+_GREETING = "initialize"
 _CANCELLED = "notifications/cancelled"
 _TIMEOUT = httpx.Timeout(30.0, read=None)
 # Nothing waits for the answer to what is no request.
@@ -53,6 +54,7 @@ _TOO_LONG = "the answer of the server is too long"
 _PAUSE_S = 1.0
 _MOST_TRIES = 5
 _ENOUGH = 200
+_NOT_FOUND = 404
 # How much may wait here before the server has to.
 _MOST_WAITING = 64
 # A server over HTTP that was asked for nothing has not failed.
@@ -78,7 +80,7 @@ class HttpServer:
             headers=dict(headers or {}), timeout=_TIMEOUT, transport=transport
         )
         self._said: asyncio.Queue[tuple[bytes] | None] = asyncio.Queue(_MOST_WAITING)
-        self._closed = False
+        self._closed = self._lost = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Task[None] | None = None
         self._modern: dict[Key, asyncio.Task[None]] = {}
@@ -90,8 +92,6 @@ class HttpServer:
         """Post a message; the answer to a request is read beside whatever comes next."""
         value = read(line)
         asks = [one for one in _messages(value) if one.kind is Kind.REQUEST]
-        if any(one.method == "initialize" for one in asks):
-            self._session = self._version = None
         if asks:
             task = self._beside(self._post(line, value, asks))
             if len(asks) == 1 and own_version(asks[0]) and asks[0].key is not None:
@@ -106,8 +106,8 @@ class HttpServer:
             self._listener = self._beside(self._listen())
 
     async def lines(self) -> AsyncIterator[bytes | None]:
-        """Yield what the server says, until it is closed."""
-        while not self._closed or not self._said.empty():
+        """Yield what the server says, until it is closed or has forgotten the session."""
+        while not (self._closed or self._lost) or not self._said.empty():
             said = await self._said.get()
             if said is not None:
                 yield said[0]
@@ -125,10 +125,19 @@ class HttpServer:
                 await self._http.delete(self._url, headers=self._headers(), timeout=5)
         await self._http.aclose()
         self._closed = True
+        self._wake()
+        return _WELL
+
+    def _wake(self) -> None:
         # Whoever has something left to hear needs no waking.
         with contextlib.suppress(asyncio.QueueFull):
             self._said.put_nowait(None)
-        return _WELL
+
+    def _forgotten(self) -> None:
+        """Note that the server knows the session no more: only a new greeting could help."""
+        self._session = None
+        self._lost = True
+        self._wake()
 
     def _beside(self, work: Any) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -149,13 +158,14 @@ class HttpServer:
 
     def _headers(self, message: Message | None = None) -> dict[str, str]:
         headers = dict(_ACCEPT)
-        if self._session is not None:
+        greets = message is not None and message.method == _GREETING
+        if self._session is not None and not greets:
             headers[_SESSION] = self._session
         version = self._version
         if message is not None and (own := own_version(message)):
             version = own
             headers |= own_headers(message) | self._declared.of(message)
-        if version is not None and (message is None or message.method != "initialize"):
+        if version is not None and not greets:
             headers[_VERSION] = version
         return headers
 
@@ -164,18 +174,23 @@ class HttpServer:
         waiting: dict[Key, Message] = {one.key: one for one in asks if one.key is not None}
         first = next(iter(_messages(value)), None)
         problem = "the server closed the connection without an answer"
+        headers = self._headers(first)
+        is_lost = False
         try:
             async with self._http.stream(
                 "POST",
                 self._url,
                 content=line,
-                headers=self._headers(first),
+                headers=headers,
                 timeout=_TIMEOUT if waiting else _TOLD,
             ) as response:
                 session = response.headers.get(_SESSION)
                 # Another one could not be sent back.
                 if session and PLAIN.fullmatch(session):
                     self._session = session
+                elif any(one.method == _GREETING for one in asks) and response.is_success:
+                    self._session = None
+                is_lost = response.status_code == _NOT_FOUND and _SESSION in headers
                 problem = await self._answer(response, waiting) or problem
         # A ValueError: what cannot be written as a header.
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
@@ -183,6 +198,8 @@ class HttpServer:
         for key, one in waiting.items():
             await self._say(encode(error_to(one.value["id"], SERVER_GONE, problem)))
             self._modern.pop(key, None)
+        if is_lost and headers[_SESSION] == self._session:
+            self._forgotten()
 
     async def _answer(self, response: httpx.Response, waiting: dict[Key, Message]) -> str | None:
         """Hand on what a response says; return what is wrong with it, if something is."""
@@ -243,7 +260,7 @@ class HttpServer:
     def _learned(self, asked: Message | None, answer: Message) -> None:
         """Take note of what later headers must say."""
         result = answer.value.get("result")
-        if asked is not None and asked.method == "initialize":
+        if asked is not None and asked.method == _GREETING:
             version = result.get("protocolVersion") if isinstance(result, dict) else None
             if isinstance(version, str) and PLAIN.fullmatch(version):
                 self._version = version

@@ -5,23 +5,27 @@ import contextlib
 import os
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 from demur.errors import InputError
 from demur.integrations.extras import missing_extra
 from demur.integrations.mcp_proxy.front import PATH, Front
-from demur.integrations.mcp_proxy.sessions import Sessions
+from demur.integrations.mcp_proxy.sessions import MOST_POSTS, Sessions
 
 try:
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise missing_extra("service", "uvicorn") from error
 
 __all__ = ["bind", "listen", "url_of"]
 
 _BACKLOG = 128
-# Connections of a session: one that listens, and requests beside each other.
+# Connections: as many as one session may have, and for each some that come and go.
 _PER_SESSION = 16
 _SWEEP_S = 5.0
+# How long a connection may be open without a request.
+_QUIET_S = 10
 _GRACE_S = 3
 
 
@@ -68,18 +72,21 @@ async def listen(
     *,
     most_sessions: int,
     sweep_s: float = _SWEEP_S,
+    quiet_s: int = _QUIET_S,
 ) -> None:
     """Serve clients until `stopped`, and return when all sessions have ended."""
     server = _Server(
         uvicorn.Config(
             front,
+            http=_Connection,
             ws="none",
             lifespan="off",
             proxy_headers=False,
             access_log=False,
             server_header=False,
             log_level="error",
-            limit_concurrency=most_sessions * _PER_SESSION,
+            limit_concurrency=MOST_POSTS + most_sessions * _PER_SESSION,
+            timeout_keep_alive=quiet_s,
             timeout_graceful_shutdown=_GRACE_S,
         )
     )
@@ -101,6 +108,40 @@ async def _sweep(sessions: Sessions, pause_s: float) -> None:
     while True:
         await asyncio.sleep(pause_s)
         sessions.end_idle()
+
+
+class _Connection(H11Protocol):
+    """Ends when nothing is asked for long, be it before the first request or amid a head.
+
+    Other than faster readers of HTTP, this one takes no head without end.
+    """
+
+    _looking: asyncio.TimerHandle
+    _last: object = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to look at it now and then."""
+        super().connection_made(transport)
+        self._look_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Look no more."""
+        self._looking.cancel()
+        super().connection_lost(exc)
+
+    def _look_later(self) -> None:
+        self._looking = self.loop.call_later(self.timeout_keep_alive, self._look)
+
+    def _look(self) -> None:
+        # None before the first request.
+        cycle: Any = self.cycle
+        is_idle = cycle is None or cycle.response_complete
+        if is_idle and cycle is self._last:
+            # Nothing was asked since it was looked at.
+            self.transport.close()
+            return
+        self._last = cycle if is_idle else self
+        self._look_later()
 
 
 class _Server(uvicorn.Server):

@@ -1,11 +1,12 @@
-"""The name that a server goes by where nobody gave it one."""
+"""Names: of a server that nobody gave one, and of a session where it is on record."""
 
 import re
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-__all__ = ["server_name"]
+__all__ = ["server_name", "session_run"]
 
 # They run a server, and are none.
 _RUNNERS = re.compile(
@@ -13,6 +14,7 @@ _RUNNERS = re.compile(
 )
 _VERBS = frozenset({"run", "exec", "dlx", "tool", "x"})
 _LONGEST = 100
+_DIGITS = 12
 _OTHERS = re.compile(r"[^\w.@-]+")
 
 
@@ -26,6 +28,11 @@ def server_name(command: Sequence[str], url: str | None = None) -> str:
     names = [_base(word) for word in command if word and not word.startswith("-")]
     chosen = next((n for n in names if not _RUNNERS.fullmatch(n) and n not in _VERBS), None)
     return _plain(chosen or (names[0] if names else "server"))
+
+
+def session_run(identity: str) -> str:
+    """Return what records call a session: who reads them must not be able to take it over."""
+    return sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
 def _base(word: str) -> str:

@@ -1,20 +1,24 @@
 """The sessions of clients over HTTP: each has a server, a guard and a run of its own."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
-from hashlib import sha256
+from collections.abc import Awaitable, Callable, Iterator
 
 from demur.errors import DemurError
 from demur.integrations.mcp_proxy.guard import Guard
 from demur.integrations.mcp_proxy.http_client import HttpClient
 from demur.integrations.mcp_proxy.listing import Note
+from demur.integrations.mcp_proxy.naming import session_run
 from demur.integrations.mcp_proxy.relay import relay
+from demur.integrations.mcp_proxy.stream import PATIENCE_S
 from demur.integrations.mcp_proxy.upstream import Upstream
 
-__all__ = ["IDLE_S", "MOST", "FullError", "Session", "Sessions"]
+__all__ = ["IDLE_S", "MOST", "MOST_POSTS", "FullError", "Session", "Sessions"]
 
 MOST = 32
+# How much one client may ask at once.
+MOST_POSTS = 64
 IDLE_S = 900.0
 
 
@@ -23,25 +27,36 @@ class FullError(DemurError):
 
 
 class Session:
-    """A client and its way to a server of its own."""
+    """A client and its way to a server of its own; `posts` are those under way."""
 
-    def __init__(self, identity: str, now: float) -> None:
+    def __init__(self, identity: str, now: float, patience_s: float) -> None:
         self.identity = identity
-        self.client = HttpClient()
+        self.client = HttpClient(patience_s)
         self.stopped = asyncio.Event()
         self.used_at = now
+        self.posts = 0
+
+    @contextlib.contextmanager
+    def posting(self) -> Iterator[bool]:
+        """Count a post while it lasts, and say whether there is room for it."""
+        self.posts += 1
+        try:
+            yield self.posts <= MOST_POSTS
+        finally:
+            self.posts -= 1
 
     @property
     def run(self) -> str:
-        """What records call it: who reads them must not be able to take it over."""
-        return sha256(self.identity.encode()).hexdigest()[:12]
+        """What records call it."""
+        return session_run(self.identity)
 
 
 class Sessions:
     """Begins sessions, finds them and ends them.
 
     `open_server` starts or reaches the server of one session, `guard_for` makes its guard by
-    the name of its run, `new_id` gives names that nobody can guess.
+    the name of its run, `new_id` gives names that nobody can guess. A server that takes nothing
+    for longer than `patience_s` is not waited for.
     """
 
     def __init__(
@@ -53,6 +68,7 @@ class Sessions:
         note: Note,
         most: int = MOST,
         idle_s: float = IDLE_S,
+        patience_s: float = PATIENCE_S,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open_server = open_server
@@ -61,6 +77,7 @@ class Sessions:
         self._note = note
         self._most = most
         self._idle_s = idle_s
+        self._patience_s = patience_s
         self._seconds = seconds
         self._sessions: dict[str, Session] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -85,7 +102,7 @@ class Sessions:
             raise
         finally:
             self._opening -= 1
-        session = Session(self._new_id(), self._seconds())
+        session = Session(self._new_id(), self._seconds(), self._patience_s)
         task = asyncio.create_task(self._relayed(session, server))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

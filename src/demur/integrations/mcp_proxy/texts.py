@@ -7,14 +7,16 @@ them, and only if they are what they say: anywhere else, a text may be called a 
 import base64
 import re
 from typing import Any
+from urllib.parse import unquote
 
-__all__ = ["readable"]
+__all__ = ["readable", "readable_icons"]
 
 # Members of a result that hold blocks, and of a block that hold further ones.
 _HOLDERS = frozenset({"content", "contents", "messages"})
 _WITHIN = frozenset({"content", "resource"})
 _ENCODED = frozenset({"data", "blob"})
 _WRAPPED = re.compile(r"(?:[A-Za-z0-9+/]{64,76}\r?\n)+[A-Za-z0-9+/]{0,76}={0,2}(?:\r?\n)?")
+_DATA = re.compile(r"(data:([^,]*);base64),(.*)", re.IGNORECASE | re.DOTALL)
 _OTHERS = re.compile(r"[^A-Za-z0-9+/]+")
 _URL_SAFE = str.maketrans("-_", "+/")
 _TEXTUAL = re.compile(
@@ -37,6 +39,22 @@ def readable(value: Any) -> list[Any]:
     said: list[str] = []
     rest = {name: _block(item, said) if name in _HOLDERS else item for name, item in value.items()}
     return ["\n".join(said), rest]
+
+
+def readable_icons(icons: Any) -> Any:
+    """Return the icons of a definition without what is strictly a picture."""
+    if isinstance(icons, list):
+        return [readable_icons(one) for one in icons]
+    if not isinstance(icons, dict) or not isinstance(icons.get("src"), str):
+        return icons
+    return {**icons, "src": _source(icons["src"])}
+
+
+def _source(source: str) -> list[str]:
+    found = _DATA.fullmatch(source)
+    if found is None:
+        return [source, unquote(source)] if "%" in source else [source]
+    return [found[1], *_decoded(found[3], found[2])]
 
 
 def _block(block: Any, said: list[str]) -> Any:

@@ -1,34 +1,56 @@
-"""What a model reads of what a server returns, be it on the wire or as the SDK's objects."""
+"""What a model reads of what a server returns, by the form that it has on the wire.
+
+The proxy reads results in the same way: what it refuses, the middlewares refuse as well.
+"""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["block_texts", "returned_of"]
+from demur.integrations.mcp_proxy.texts import readable
 
-# What of a link to a resource a model may read: its place is said by the server, that of a
-# resource by its client.
-_LINK = ("text", "name", "title", "description", "uri")
-_TEXT = ("text",)
+__all__ = ["read_of", "returned_of", "wire"]
 
-
-def returned_of(blocks: Iterable[Any] | None, data: Any) -> Any:
-    """Return what a tool returned, in blocks and as data; once, if they say the same."""
-    text = "\n".join(block_texts(blocks or ()))
-    return text if data is None or _says(text, data) else [text, data]
+_DATA = "structuredContent"
+# What the protocol itself says of a result and of its blocks.
+_RESULT = {"isError": (False, True), "resultType": ("complete",)}
+_BLOCK = {"type": ("text", "image", "audio", "resource", "resource_link")}
 
 
-def block_texts(blocks: Iterable[Any]) -> Iterator[str]:
-    """Yield the texts among blocks of content: embedded resources with them, and links."""
-    for block in blocks:
-        kind = _member(block, "type")
-        place = _member(block, "resource") if kind == "resource" else block
-        texts = (_member(place, name) for name in (_LINK if kind == "resource_link" else _TEXT))
-        yield from (str(text) for text in texts if text is not None)
+def wire(value: Any) -> dict[str, Any]:
+    """Return a result, or a part of one, as it goes over the wire."""
+    if value is None or isinstance(value, dict):
+        return value or {}
+    dumped: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dumped
 
 
-def _member(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+def returned_of(said: dict[str, Any]) -> Any:
+    """Return what a tool returned: its text, then data, if that says more, and all the rest."""
+    text, rest = readable(said)
+    data = rest.pop(_DATA, None)
+    found = [text] if data is None or _says(text, data) else [text, data]
+    blocks = rest.get("content")
+    if isinstance(blocks, list):
+        rest["content"] = [left for one in blocks if (left := _without(one, _BLOCK))]
+    if rest := _without(rest, _RESULT):
+        found.append(rest)
+    return text if found == [text] else found
+
+
+def read_of(said: dict[str, Any]) -> list[Any]:
+    """Return what stands in a resource or a prompt."""
+    return readable(said)
+
+
+def _without(value: Any, known: dict[str, tuple[Any, ...]]) -> Any:
+    """Return a value without what is empty, or says what it always does."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: item
+        for name, item in value.items()
+        if item not in (None, [], {}) and item not in known.get(name, ())
+    }
 
 
 def _says(text: str, data: Any) -> bool:

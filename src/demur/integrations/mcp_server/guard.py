@@ -34,7 +34,7 @@ class Form(NamedTuple):
 
     occasion: OccasionFor
     returned: Callable[[Any], Any]
-    texts: Callable[[Any], Iterable[str]]
+    texts: Callable[[Any], Iterable[Any]]
     refused: Callable[[Ruling, Any], Any]
     error: type[Exception]
 

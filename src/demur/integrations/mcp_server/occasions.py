@@ -3,6 +3,7 @@
 from typing import Any
 
 from demur.enforce.occasion import Occasion
+from demur.integrations.mcp_proxy.naming import session_run
 
 __all__ = ["occasion_from"]
 
@@ -25,7 +26,8 @@ def occasion_from(framework: str, *, token: Any, request: Any, call_id: Any) -> 
         subject = {"id": who, "type": kind, "roles": list(token.scopes)}
     run: str | None = _ONLY_CLIENT
     if request is not None:
-        run = request.headers.get(_SESSION_HEADER) or (None if subject is None else subject["id"])
+        session = request.headers.get(_SESSION_HEADER)
+        run = session_run(session) if session else None if subject is None else subject["id"]
     return Occasion(
         framework=framework,
         run=run,

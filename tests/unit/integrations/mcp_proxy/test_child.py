@@ -1,4 +1,5 @@
 import asyncio
+import os
 import signal
 import sys
 
@@ -66,3 +67,61 @@ def test_a_child_that_does_not_end_is_ended(more: str) -> None:
 def test_a_command_that_cannot_start_is_an_error(command: str) -> None:
     with pytest.raises(InputError, match="cannot start the server"):
         asyncio.run(Child.start([command]))
+
+
+ENDLESS = "import time; print('up', flush=True); time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(15, signal.SIG_IGN); {ENDLESS}"
+
+
+def wrapped(code: str, *, then: str) -> list[str]:
+    """Return a command whose shell stays between us and the server."""
+    return ["sh", "-c", f'{PYTHON} -c "{code}"{then}']
+
+
+async def gone(child: Child) -> bool:
+    """Return whether nobody is left who could write to our pipe."""
+    try:
+        async with asyncio.timeout(20):
+            return [line async for line in child.lines()] == []
+    except TimeoutError:
+        return False
+
+
+@pytest.mark.skipif(os.name != "posix", reason="groups of processes are those of POSIX")
+@pytest.mark.parametrize("code", [ENDLESS, STUBBORN], ids=["soft", "stubborn"])
+@pytest.mark.parametrize("then", ["; true", " & read line"], ids=["waits", "leaves"])
+def test_what_a_shell_has_started_ends_with_it(code: str, then: str) -> None:
+    async def played() -> bool:
+        child = await Child.start(wrapped(code, then=then), grace_s=0.3)
+        assert await anext(child.lines()) == b"up"
+        await child.close()
+        return await gone(child)
+
+    assert asyncio.run(played())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="groups of processes are those of POSIX")
+def test_a_signal_reaches_what_a_shell_has_started() -> None:
+    async def played() -> bool:
+        child = await Child.start(wrapped(ENDLESS, then="; true"))
+        assert await anext(child.lines()) == b"up"
+        child.signal(signal.SIGTERM)
+        try:
+            return await gone(child)
+        finally:
+            await child.close()
+
+    assert asyncio.run(played())
+
+
+def test_where_there_are_no_groups_the_child_alone_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("demur.integrations.mcp_proxy.child._HAS_GROUPS", False)
+
+    async def played() -> int:
+        child = await Child.start([PYTHON, "-c", ENDLESS], grace_s=0.2)
+        assert await anext(child.lines()) == b"up"
+        return await child.close()
+
+    assert asyncio.run(played()) == 0

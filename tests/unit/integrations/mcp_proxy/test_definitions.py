@@ -1,3 +1,4 @@
+import base64
 from typing import Any
 
 import pytest
@@ -115,3 +116,46 @@ def test_a_definition_that_cannot_be_read_is_unverified() -> None:
 def test_what_is_no_definition_is_an_error(entry: Any) -> None:
     with pytest.raises(DemurError):
         offered(entry, "toy")
+
+
+PICTURE = base64.b64encode(bytes(range(256))).decode()
+
+
+@pytest.mark.parametrize(
+    "icons",
+    [
+        ORDERS,
+        [{"src": ORDERS}],
+        [{"src": f"data:image/png;base64,{ORDERS}"}],
+        [{"src": f"data:text/plain;base64,{base64.b64encode(ORDERS.encode()).decode()}"}],
+        [{"src": f"data:image/png;base64,{base64.b64encode(ORDERS.encode()).decode()}"}],
+        [{"src": f"data:image/svg+xml,<svg><text>{ORDERS}</text></svg>"}],
+        [{"src": f"data:image/svg+xml,%3Csvg%3E{ORDERS.replace(' ', '%20')}"}],
+        [{"src": f"data:image/png;{ORDERS};base64,{PICTURE}"}],
+        [{"src": "https://x.example/a.png", "mimeType": ORDERS}],
+        {"src": {"deeper": ORDERS}},
+    ],
+    ids=lambda icons: str(icons)[:40],
+)
+def test_orders_in_the_place_of_a_picture_are_found(icons: Any) -> None:
+    found = seen(DefinitionGuard(), tool(icons=icons), called=True)
+
+    assert ("UNVERIFIED_TOOL", "TOOL_POISONED") in found
+
+
+@pytest.mark.parametrize(
+    "source", [f"data:image/png;base64,{PICTURE}", "https://x.example/a.png?size=16"]
+)
+def test_a_picture_is_no_text(source: str) -> None:
+    entry = tool(icons=[{"src": source, "mimeType": "image/png", "sizes": ["16x16"]}])
+
+    assert seen(DefinitionGuard(), entry) == []
+
+
+def test_what_no_pin_holds_is_looked_at_each_time() -> None:
+    entry = tool("echo", ORDERS, title="Echo", _meta={"x": "fine"})
+    guard = pinned(entry)
+
+    assert seen(guard, {**entry, "_meta": {"x": "other"}}) == []
+    assert seen(guard, {**entry, "_meta": {"x": ORDERS}})
+    assert seen(guard, {**entry, "_meta": {"x": ORDERS}}, called=True)[0][0] == "UNVERIFIED_TOOL"

@@ -7,6 +7,8 @@ import pytest
 from mcp_front import HELLO, Site
 from mcp_talk import ORDERS, call, note, reply, request
 
+from demur.integrations.mcp_proxy.sessions import MOST_POSTS
+
 
 def on(site_of: Callable[[], Site], play: Callable[[Site], Awaitable[None]]) -> None:
     """Play on a site, and close it."""
@@ -19,6 +21,12 @@ def on(site_of: Callable[[], Site], play: Callable[[Site], Awaitable[None]]) -> 
             await site.close()
 
     asyncio.run(played())
+
+
+async def until(done: Callable[[], Any]) -> None:
+    async with asyncio.timeout(60):
+        while not done():  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0)
 
 
 def test_a_session_begins_with_a_greeting_and_is_named_from_then_on() -> None:
@@ -178,6 +186,98 @@ def test_who_leaves_is_not_written_to_and_the_session_goes_on() -> None:
     on(Site, play)
 
 
+def test_who_leaves_before_the_server_took_anything_is_let_go() -> None:
+    async def play(site: Site) -> None:
+        name = await site.greet()
+        site.servers[0].reads.clear()
+        asked = [
+            site.call("POST", request("wait", number), mcp_session_id=name)
+            for number in range(1, 30)
+        ]
+        told = site.call("POST", note("x"), mcp_session_id=name)
+        session = site.sessions.find(name)
+        assert session is not None
+        await until(lambda: session.posts == 30 and any(one.status for one in asked))
+        for one in (*asked, told):
+            one.left.set()
+        await until(lambda: not session.posts)
+
+        assert {one.status for one in asked} == {0, 200}
+        assert told.status == 0
+        assert not session.client.in_use
+        site.now = 1000
+        site.sessions.end_idle()
+        assert site.sessions.find(name) is None
+
+    on(Site, play)
+
+
+def test_a_server_that_reads_nothing_is_told_after_a_while() -> None:
+    async def play(site: Site) -> None:
+        name = await site.greet()
+        site.servers[0].reads.clear()
+        asked = [
+            site.call("POST", request("wait", number), mcp_session_id=name)
+            for number in range(1, 20)
+        ]
+        await asked[-1].until(asked[-1].ended.is_set)
+        told = await site.post(note("x"), name)
+
+        assert (asked[-1].status, asked[-1].error["code"]) == (503, -32000)
+        assert json.loads(asked[-1].body)["id"] == 19
+        assert told.status == 503
+        assert asked[0].status == 200
+
+    on(lambda: Site(patience_s=0.05), play)
+
+
+def test_one_session_may_ask_only_so_much_at_once() -> None:
+    async def play(site: Site) -> None:
+        name, other = await site.greet(), await site.greet()
+        asked = [
+            site.call("POST", request("wait", number), mcp_session_id=name)
+            for number in range(1, MOST_POSTS + 1)
+        ]
+        await until(lambda: all(one.status for one in asked))
+        over = await site.post(request("ping", "over"), name)
+        assert {one.status for one in asked} == {200}
+        assert (over.status, json.loads(over.body)["id"]) == (503, "over")
+        assert (await site.post(request("ping", 1), other)).status == 200
+        asked[0].left.set()
+        await asked[0].until(asked[0].ended.is_set)
+        async with asyncio.timeout(60):
+            while (await site.post(request("ping", "again"), name)).status != 200:
+                pass
+
+    on(Site, play)
+
+
+def test_the_stream_of_a_request_that_was_cancelled_ends() -> None:
+    async def play(site: Site) -> None:
+        name = await site.greet()
+        waiting = site.call("POST", request("wait", 7), mcp_session_id=name)
+        other = site.call("POST", request("wait", "7"), mcp_session_id=name)
+        await waiting.until(lambda: waiting.status)
+        await other.until(lambda: other.status)
+        for identity in (7, "nobody", None):
+            told = await site.post(note("notifications/cancelled", requestId=identity), name)
+            assert told.status == 202
+        await waiting.until(waiting.ended.is_set)
+        site.servers[0].say(reply(7, {"late": True}))
+        await site.post(request("ping", 8), name)
+
+        assert waiting.events == []
+        assert not other.ended.is_set()
+        assert site.servers[0].heard[-2]["method"] == "notifications/cancelled"
+        other.left.set()
+        await other.until(other.ended.is_set)
+        session = site.sessions.find(name)
+        assert session is not None
+        assert not session.client.in_use
+
+    on(Site, play)
+
+
 def test_delete_ends_a_session_and_answers_what_waits() -> None:
     async def play(site: Site) -> None:
         name = await site.greet()
@@ -222,6 +322,31 @@ def test_a_session_that_was_turned_down_is_not_kept() -> None:
         assert after.status == 404
 
     on(lambda: Site(greets=False), play)
+
+
+def test_a_second_greeting_that_is_turned_down_ends_nothing() -> None:
+    async def play(site: Site) -> None:
+        name = await site.greet()
+        site.servers[0].greets = False
+        again = await site.post({**HELLO, "id": 5}, name)
+        after = await site.post(request("ping", 6), name)
+
+        assert again.events[0]["error"]["message"] == "no"
+        assert after.events == [reply(6, {"to": "ping"})]
+
+    on(Site, play)
+
+
+def test_who_leaves_before_the_greeting_is_answered_leaves_no_session() -> None:
+    async def play(site: Site) -> None:
+        hello = site.call("POST", HELLO)
+        await hello.until(lambda: hello.status)
+        hello.left.set()
+        await site.servers[0].until(lambda: site.servers[0].closed)
+
+        assert site.sessions.find(hello.headers["mcp-session-id"]) is None
+
+    on(lambda: Site(greets=None), play)
 
 
 def test_a_request_that_is_answered_before_the_greeting_ends_nothing() -> None:
@@ -354,6 +479,22 @@ def test_a_body_that_is_too_large_or_too_slow_is_not_listened_to() -> None:
         assert sent[4]["status"] == 400
 
     on(lambda: Site(largest=50, body_s=0.01), play)
+
+
+@pytest.mark.parametrize("length", [None, "1000"])
+def test_little_is_read_of_who_has_no_session(length: str | None) -> None:
+    async def play(site: Site) -> None:
+        name = await site.greet()
+        large = {**request("ping", 1), "params": {"text": "x" * 900}}
+        for named, status in (({}, 413), ({"mcp_session_id": "other"}, 404)):
+            answer = await site.post(large, content_length=length, **named)
+            assert (answer.status, answer.headers["connection"]) == (status, "close")
+        small = await site.post(request("ping", 1), "other")
+        assert (small.status, "connection" in small.headers) == (404, False)
+        assert json.loads(small.body)["id"] == 1
+        assert (await site.post(large, name, content_length=length)).status == 200
+
+    on(lambda: Site(small=300), play)
 
 
 @pytest.mark.parametrize(

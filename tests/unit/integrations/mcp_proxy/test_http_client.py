@@ -3,9 +3,10 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from mcp_talk import note, reply, request
 
-from demur.integrations.mcp_proxy.http_client import HttpClient
+from demur.integrations.mcp_proxy.http_client import BusyError, HttpClient
 from demur.integrations.mcp_proxy.message import message_of
 from demur.integrations.mcp_proxy.stream import Stream
 
@@ -75,7 +76,7 @@ def test_little_is_kept_of_much_that_nobody_hears() -> None:
     async def played(client: HttpClient) -> None:
         for number in range(5):
             await client.send(raw(note("x", number=number, text="x" * 400_000)))
-        stream = await client.listen()
+        stream = client.listen()
         stream.end()
         assert [one["params"]["number"] for one in await heard(stream)] == [3, 4]
 
@@ -84,7 +85,7 @@ def test_little_is_kept_of_much_that_nobody_hears() -> None:
 
 def test_a_stream_that_ended_is_passed_over() -> None:
     async def played(client: HttpClient) -> None:
-        listening = await client.listen()
+        listening = client.listen()
         waiting = await asked(client, request("x", 1, _meta={"progressToken": 5}))
         waiting.end()
         await client.send(raw(note("notifications/progress", progressToken=5)))
@@ -93,7 +94,7 @@ def test_a_stream_that_ended_is_passed_over() -> None:
         assert [one["method"] for one in await heard(listening)] == ["notifications/progress", "y"]
         await client.send(raw(note("z")))
         assert not client.in_use
-        again = await client.listen()
+        again = client.listen()
         again.end()
         assert await heard(again) == [note("z")]
 
@@ -105,7 +106,7 @@ def test_a_client_that_is_closed_answers_all_that_waits_and_what_comes_later() -
         waiting = await asked(client, request("x", 1))
         client.close()
         later = await asked(client, request("x", "b"))
-        listening = await client.listen()
+        listening = client.listen()
         for stream, identity in ((waiting, 1), (later, "b")):
             [answer] = await heard(stream)
             assert (answer["id"], answer["error"]["code"]) == (identity, -32000)
@@ -123,5 +124,41 @@ def test_who_was_taken_is_greeted() -> None:
             await asked(client, request("initialize", number))
             await client.send(raw({"jsonrpc": "2.0", "id": number, half: {}}))
             assert client.greeted == (half == "result")
+        # Who was taken once stays so, whatever comes of another greeting.
+        await asked(client, request("initialize", 2))
+        await client.send(raw({"jsonrpc": "2.0", "id": 2, "error": {}}))
+        assert client.greeted
+
+    play(played)
+
+
+def test_nothing_waits_for_what_could_not_be_handed_over() -> None:
+    async def played() -> None:
+        client = HttpClient(patience_s=0.01)
+        for _ in range(16):
+            await client.tell(b"x")
+        with pytest.raises(BusyError):
+            await client.tell(b"x")
+        with pytest.raises(BusyError):
+            await asked(client, request("ping", 1, _meta={"progressToken": 1}))
+        assert not client.in_use
+        lines = client.lines()
+        assert await anext(lines) == b"x"
+        await asked(client, request("ping", 1))
+        assert client.in_use
+
+    asyncio.run(played())
+
+
+def test_what_waits_for_room_goes_on_when_there_is_some() -> None:
+    async def played(client: HttpClient) -> None:
+        for number in range(16):
+            await client.tell(str(number).encode())
+        telling = [asyncio.create_task(client.tell(b"more")) for _ in range(3)]
+        await asyncio.sleep(0)
+        lines = client.lines()
+        said = [await anext(lines) for _ in range(19)]
+        await asyncio.gather(*telling)
+        assert said == [*(str(number).encode() for number in range(16)), *[b"more"] * 3]
 
     play(played)

@@ -109,6 +109,60 @@ def test_a_new_greeting_begins_a_new_session() -> None:
     assert "mcp-session-id" not in seen[1].headers
 
 
+def test_a_greeting_that_is_turned_down_ends_no_session() -> None:
+    hello = httpx.Response(200, headers={"mcp-session-id": "s1"}, json=reply(1, {}))
+    no = httpx.Response(400)
+    site, seen = answering(hello, no, httpx.Response(200, headers=JSON, json=reply(3, {})))
+
+    said(site, request("initialize"), request("initialize", 2), request("ping", 3))
+
+    assert seen[2].headers["mcp-session-id"] == "s1"
+
+
+def test_a_greeting_that_is_taken_without_a_session_ends_the_one_before() -> None:
+    hello = httpx.Response(200, headers={"mcp-session-id": "s1"}, json=reply(1, {}))
+    again = httpx.Response(200, headers=JSON, json=reply(2, {}))
+    site, seen = answering(hello, again, httpx.Response(200, headers=JSON, json=reply(3, {})))
+
+    said(site, request("initialize"), request("initialize", 2), request("ping", 3))
+
+    assert "mcp-session-id" not in seen[2].headers
+
+
+LOST = {"jsonrpc": "2.0", "error": {"code": -32600, "message": "no such session"}}
+
+
+@pytest.mark.parametrize("body", [{}, {"json": LOST}], ids=["bare", "told"])
+def test_a_server_that_forgot_the_session_is_gone(body: dict[str, Any]) -> None:
+    async def played() -> None:
+        hello = httpx.Response(200, headers={"mcp-session-id": "s1"}, json=reply(1, {}))
+        site, seen = answering(hello, httpx.Response(404, **body))
+        server = HttpServer("http://mcp.test/mcp", transport=httpx.MockTransport(site))
+        lines = server.lines()
+        async with asyncio.timeout(60):
+            await server.send(json.dumps(request("initialize")).encode())
+            await anext(lines)
+            await server.send(json.dumps(request("ping", 2)).encode())
+            [answer] = [json.loads(line or b"") async for line in lines]
+        await server.close()
+        # Nobody is left to be told that it is over.
+        assert [sent.method for sent in seen] == ["POST", "POST"]
+        assert (answer["id"], "error" in answer) == (2, True)
+
+    asyncio.run(played())
+
+
+def test_what_is_not_found_without_a_session_ends_nothing() -> None:
+    site, seen = answering(
+        httpx.Response(404), httpx.Response(200, headers=JSON, json=reply(2, {}))
+    )
+
+    [lost, found] = said(site, request("ping"), request("ping", 2))
+
+    assert ("error" in lost, found) == (True, reply(2, {}))
+    assert len(seen) == 2
+
+
 def test_a_server_that_talks_without_end_has_to_wait() -> None:
     stream = event(note("x")) * 200 + event(reply(1, {}))
     site, _ = answering(httpx.Response(200, headers=SSE, content=stream))

@@ -1,6 +1,8 @@
 import asyncio
+import contextlib
 import json
 import socket
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -49,6 +51,88 @@ def test_clients_are_served_until_we_are_told_to_stop() -> None:
             async with asyncio.timeout(60):
                 await serving
         assert site.servers[0].closed
+
+    asyncio.run(played())
+
+
+@contextlib.asynccontextmanager
+async def served(site: Site, **more: Any) -> AsyncIterator[str]:
+    """Give the address of a site that is served with room for one session."""
+    stopped = asyncio.Event()
+    with bind("127.0.0.1", 0) as listener:
+        serving = asyncio.create_task(
+            listen(site.front, site.sessions, listener, stopped, most_sessions=1, **more)
+        )
+        try:
+            async with asyncio.timeout(60):
+                yield url_of(listener)
+        finally:
+            stopped.set()
+            await serving
+
+
+def test_one_session_may_ask_for_much_at_once() -> None:
+    async def played() -> None:
+        site = Site()
+        async with served(site) as url, httpx.AsyncClient(headers=HEADERS, timeout=60) as http:
+            hello = await http.post(url, json=HELLO)
+            named = {"mcp-session-id": hello.headers["mcp-session-id"]}
+            [toy] = site.servers
+            asking = [
+                asyncio.create_task(http.post(url, json=request("wait", number), headers=named))
+                for number in range(1, 41)
+            ]
+            await toy.until(lambda: len(toy.heard) == 41)
+            for number in range(1, 41):
+                toy.say(reply(number, {}))
+            answers = await asyncio.gather(*asking)
+            assert {answer.status_code for answer in answers} == {200}
+
+    asyncio.run(played())
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"POST /mcp HT", b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\nPOST /mcp HTTP/1.1\r\n"],
+    ids=["silent", "first", "second"],
+)
+def test_who_does_not_say_what_he_wants_is_not_waited_for(begun: bytes) -> None:
+    async def played() -> None:
+        async with served(Site(), quiet_s=1) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
+            writer.write(begun)
+            await reader.read(-1)
+            writer.close()
+
+    asyncio.run(played())
+
+
+def test_who_waits_for_an_answer_may_be_silent() -> None:
+    async def played() -> None:
+        site = Site()
+        async with (
+            served(site, quiet_s=1) as url,
+            httpx.AsyncClient(headers=HEADERS, timeout=60) as http,
+        ):
+            hello = await http.post(url, json=HELLO)
+            named = {"mcp-session-id": hello.headers["mcp-session-id"]}
+            asking = asyncio.create_task(http.post(url, json=request("wait", 1), headers=named))
+            await asyncio.sleep(2.5)
+            site.servers[0].say(reply(1, {}))
+            assert events((await asking).text) == [reply(1, {})]
+
+    asyncio.run(played())
+
+
+def test_a_head_without_end_is_not_read() -> None:
+    async def played() -> None:
+        async with served(Site()) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
+            # Whatever is left to be read then, the connection ends.
+            with contextlib.suppress(ConnectionError):
+                writer.write(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 200_000)
+                assert (await reader.read(-1)).startswith(b"HTTP/1.1 400")
+            writer.close()
 
     asyncio.run(played())
 

@@ -1,29 +1,52 @@
+import base64
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from demur.integrations.mcp_server.content import block_texts, returned_of
+from demur.enforce.texts import texts_in
+from demur.integrations.mcp_server.content import read_of, returned_of, wire
 
 TEXT = {"type": "text", "text": "a"}
-BLOCKS = [
-    TEXT,
-    {"type": "image", "data": "aGk="},
-    {"type": "resource", "resource": {"uri": "x:1", "text": "b", "name": "not read"}},
-    {"type": "resource", "resource": {"uri": "x:2", "blob": "aGk="}},
-    {"type": "resource_link", "uri": "x:3", "name": "c", "title": "d", "description": "e"},
-]
 
 
-def as_objects(value: Any) -> Any:
-    if isinstance(value, dict):
-        return SimpleNamespace(**{name: as_objects(item) for name, item in value.items()})
-    return value
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
-@pytest.mark.parametrize("form", [lambda one: one, as_objects], ids=["wire", "objects"])
-def test_texts_are_those_a_model_reads(form: Any) -> None:
-    assert list(block_texts(map(form, BLOCKS))) == ["a", "b", "c", "d", "e", "x:3"]
+def test_an_ordinary_result_is_its_text() -> None:
+    picture = {"type": "image", "data": encoded(bytes(range(256)))}
+    said = {
+        "content": [TEXT, picture, {**TEXT, "text": "b"}],
+        "isError": False,
+        "resultType": "complete",
+        "_meta": None,
+    }
+
+    assert returned_of(said) == "a\nb"
+    assert returned_of({"content": []}) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"content": [{"type": "resource", "resource": {"uri": "x:orders", "text": "b"}}]},
+        {"content": [{"type": "resource", "resource": {"uri": "x:1", "text": "orders"}}]},
+        {"content": [{"type": "resource", "resource": {"blob": encoded(b"orders")}}]},
+        {"content": [{"type": "resource_link", "uri": "x:1", "title": "orders"}]},
+        {"content": [{"type": "resource_link", "uri": "x:orders"}]},
+        {"content": [{"type": "image", "data": encoded(b"orders"), "mimeType": "text/plain"}]},
+        {"content": [{"type": "orders"}]},
+        {"content": [{**TEXT, "_meta": {"x": "orders"}}]},
+        {"content": ["orders"]},
+        {"content": "orders"},
+        {"content": [TEXT], "_meta": {"orders": 1}},
+        {"content": [TEXT], "isError": "orders"},
+    ],
+    ids=str,
+)
+def test_whatever_else_stands_in_a_result_is_read(said: dict[str, Any]) -> None:
+    assert "orders" in texts_in(returned_of(said))
 
 
 @pytest.mark.parametrize(
@@ -31,18 +54,36 @@ def test_texts_are_those_a_model_reads(form: Any) -> None:
     [("a", None), ("a", {"result": "a"}), ("3", {"result": 3}), ('{"x": 1}', {"x": 1}), ("a", "a")],
 )
 def test_data_that_a_text_repeats_is_read_once(text: str, data: Any) -> None:
-    assert returned_of([{"type": "text", "text": text}], data) == text
+    said = {"content": [{"type": "text", "text": text}], "structuredContent": data}
+
+    assert returned_of(said) == text
 
 
 @pytest.mark.parametrize(
     "data", [{"note": "other"}, {"result": "b"}, {"result": "a", "x": 1}, [], 0]
 )
 def test_data_that_says_more_is_read_too(data: Any) -> None:
-    assert returned_of([TEXT], data) == ["a", data]
-    assert returned_of(None, data) == ["", data]
+    assert returned_of({"content": [TEXT], "structuredContent": data}) == ["a", data]
+    assert returned_of({"structuredContent": data}) == ["", data]
 
 
 def test_a_text_that_nests_without_end_is_no_data() -> None:
     deep = "[" * 100_000
+    said = {"content": [{"type": "text", "text": deep}], "structuredContent": {"x": 1}}
 
-    assert returned_of([{"type": "text", "text": deep}], {"x": 1}) == [deep, {"x": 1}]
+    assert returned_of(said) == [deep, {"x": 1}]
+
+
+def test_resources_and_prompts_are_read_alike() -> None:
+    blob = {"uri": "x:1", "mimeType": "text/plain", "blob": encoded(b"orders")}
+
+    assert "orders" in texts_in(read_of({"contents": [blob]}))
+    assert read_of({"messages": [{"role": "user", "content": TEXT}]})[0] == "a"
+
+
+def test_an_object_is_read_as_it_leaves() -> None:
+    result: Any = SimpleNamespace(model_dump=lambda **_settings: {"content": [TEXT]})
+
+    assert wire(result) == {"content": [TEXT]}
+    assert wire({"x": 1}) == {"x": 1}
+    assert wire(None) == {}

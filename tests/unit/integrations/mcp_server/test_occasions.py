@@ -24,7 +24,8 @@ def test_over_pipes_there_is_one_client() -> None:
 def test_a_session_is_a_run_whoever_signed_in() -> None:
     at = occasion_from("mcp", token=token("ann"), request=request(mcp_session_id="s"), call_id=7)
 
-    assert (at.run, at.call_id) == ("s", "7")
+    # Not by its own name: who reads records must not be able to take it over.
+    assert (at.run, at.call_id) == ("043a718774c5", "7")
 
 
 def test_nobody_knows_whose_a_stateless_request_is() -> None:
