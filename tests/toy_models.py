@@ -14,6 +14,7 @@ from demur.guards.guard import Guard
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened, Posted, Said
 from demur.integrations.model_client.held import Piece, Portion
+from demur.integrations.model_client.owned import unjudged
 from demur.integrations.model_client.settings import Settings, settings_of
 from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
@@ -113,6 +114,12 @@ class ToyForm:
         tools = tuple(Returned(name, result) for name, result in body.get("tools", {}).items())
         text = before + body.get("text", "")
         return Turn(text, tools, (text,))
+
+    def own(self, answer: Any, posted: Posted) -> Any:  # noqa: ARG002 - part of the form
+        """Return an answer, or what is no text."""
+        if isinstance(answer, str):
+            raise unjudged(answer)
+        return answer
 
     def said(self, response: Answer) -> Sequence[Said]:
         """Return the choices."""

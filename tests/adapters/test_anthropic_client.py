@@ -229,7 +229,7 @@ def test_an_error_that_is_no_refusal_passes_untouched(
     with pytest.raises(kind) as caught:
         ask(guarded(FakeAnthropic(reply).client(), enforcer))
 
-    assert trail_of(caught.value) is None
+    assert ruling_of(caught.value) is None
 
 
 def test_a_forbidden_answer_is_raised_or_replaced_with_all_that_it_asked_for(

@@ -256,6 +256,25 @@ def test_requests_whose_arguments_have_no_names_are_judged(gate: Gate, text: str
     assert len(rows(gate)) == 4
 
 
+@pytest.mark.parametrize("name", ["input", "prompt"])
+def test_nothing_beside_messages_without_a_name_hides_them(name: str, gate: Gate) -> None:
+    litellm.callbacks = [RefusalGuardrail(gate)]
+
+    async def ask() -> None:
+        said = [{"role": "user", "content": ORDERS}]
+        await litellm.acompletion("gpt-4o-mini", said, mock_response="Hi.", **{name: "x"})
+
+    with pytest.raises(GuardrailRefused, match="CONTEXT_INJECTION"):
+        asyncio.run(ask())
+
+
+def test_a_result_beside_the_request_is_refused_since_it_is_not_replaced(
+    guardrail: RefusalGuardrail,
+) -> None:
+    with pytest.raises(GuardrailRefused, match="CONTEXT_INJECTION"):
+        before(guardrail, {**asking("Hi"), "extra_body": returning(INJECTED)})
+
+
 def test_a_result_in_a_request_without_names_is_refused_since_it_cannot_be_replaced(
     gate: Gate,
 ) -> None:
@@ -408,6 +427,11 @@ def test_a_tool_call_over_mcp_is_judged_before_it_is_made(guardrail: RefusalGuar
             "One\nSure",
         ),
         ({"prompt": "One"}, "One"),
+        ({"messages": ["One"], "extra_body": {"messages": ["Two"], "input": "3"}}, "One\nTwo\n3"),
+        ({"input": "One", "prompt": {"id": "p", "variables": {"q": "Two"}}}, "One\nTwo"),
+        ({"prompt": {"variables": {"q": {"type": "input_text", "text": "One"}}}}, "One"),
+        ({"messages": ["One"], "prompt_variables": {"q": "Two"}}, "One\nTwo"),
+        ({"messages": ["One"], "fallbacks": ["b", {"messages": ["Two"]}]}, "One\nTwo"),
         ({"input": ["One", "Two"]}, "One\nTwo"),
         ({"input": 7}, ""),
         ({"messages": [{"role": "system", "content": "Be kind."}, 7]}, ""),
@@ -688,6 +712,29 @@ def test_thoughts_of_a_model_pass_with_a_chunk_that_is_held_back(
     )
 
     assert [getattr(one.choices[0].delta, "reasoning_content", None) for one in chunks][1] == "Hm."
+
+
+@pytest.mark.parametrize("words", ["I cannot do that.", PLAN])
+def test_words_of_a_refusal_in_a_stream_are_judged_before_they_leave(
+    guardrail: RefusalGuardrail, words: str
+) -> None:
+    pieces = [chunk(refusal=words[:20]), chunk(refusal=words[20:]), chunk(reason="stop")]
+    chunks = streamed(guardrail, *pieces)
+
+    if words == PLAN:
+        assert chunks[-1].code == "OUTPUT_FORBIDDEN"
+        assert "track" not in str(chunks[:-1])
+    else:
+        said = [getattr(one.choices[0].delta, "refusal", None) or "" for one in chunks]
+        assert "".join(said) == words
+
+
+def test_a_refusal_in_server_sent_events_of_a_chat_is_one(guardrail: RefusalGuardrail) -> None:
+    choices = [{"index": 0, "delta": {"refusal": one}} for one in ("I cannot ", "do that.")]
+    events = sse(*({"object": "chat.completion.chunk", "choices": [one]} for one in choices))
+    [left] = streamed(guardrail, *events)
+
+    assert left.code == "MODEL_DECLINED"
 
 
 def sse(*events: Any) -> list[bytes]:

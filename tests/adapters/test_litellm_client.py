@@ -139,8 +139,9 @@ def test_a_refused_prompt_can_be_answered_in_litellms_own_type(gate: Gate) -> No
         {"messages": [user("Hi")], "extra_body": {"messages": [user(ORDERS)]}},
         {"messages": [user("Hi")], "prompt_id": "p", "prompt_variables": {"topic": ORDERS}},
         {"messages": [litellm.Message(content=ORDERS, role="user")]},
+        {"messages": [user("Hi")], "fallbacks": [{"model": "b", "messages": [user(ORDERS)]}]},
     ],
-    ids=["generator", "parts", "extra body", "stored prompt", "object"],
+    ids=["generator", "parts", "extra body", "stored prompt", "object", "fallback"],
 )
 def test_no_form_of_a_chat_leads_around_the_guard(
     more: dict[str, Any], guarded: GuardedLiteLLM
@@ -157,8 +158,9 @@ def test_no_form_of_a_chat_leads_around_the_guard(
         {"input": "Hi", "extra_body": {"input": ORDERS}},
         {"input": "Hi", "prompt": {"id": "p", "variables": {"topic": ORDERS}}},
         {"input": ORDERS, "items": [user("Hi")]},
+        {"input": "Hi", "fallbacks": ["b", {"model": "b", "input": ORDERS}]},
     ],
-    ids=["text", "items", "extra body", "stored prompt", "beside items"],
+    ids=["text", "items", "extra body", "stored prompt", "beside items", "fallback"],
 )
 def test_no_form_of_a_response_leads_around_the_guard(
     more: dict[str, Any], guarded: GuardedLiteLLM
@@ -421,7 +423,7 @@ def test_an_error_within_a_stream_is_raised_without_what_was_held_back(
     with pytest.raises(MidStreamFallbackError) as caught:
         asyncio.run(awaited()) if awaits else waited()
 
-    assert trail_of(caught.value) is None
+    assert ruling_of(caught.value) is None
     assert caught.value.generated_content == ""
 
 
@@ -482,7 +484,92 @@ def test_a_model_that_asks_for_time_is_given_it_once(awaits: bool, gate: Gate) -
     assert slept == [2]
 
 
+@pytest.mark.parametrize("on_refusal", ["raise", "answer"])
+def test_what_a_function_gives_is_judged_whatever_it_is(on_refusal: Any, gate: Gate) -> None:
+    def asked(other: Any) -> Any:
+        scripted(Say((SORRY,)))
+        guarded = guard_litellm(gate, fallbacks=[other], on_refusal=on_refusal)
+        return guarded.completion(MODEL, [user("Hi")])
+
+    async def later(_body: Any) -> Any:
+        return response_of(Say(PLAN))
+
+    good: Any = response_of(Say(("Fine.",)))
+    fine = asked(lambda _body: good.model_dump())
+    assert isinstance(fine, ModelResponse)
+    assert fine.choices[0].message.content == "Fine."
+    bad = cast("Any", response_of(Say(PLAN))).model_dump()
+    if on_refusal == "raise":
+        with pytest.raises(Refused, match=FORBIDDEN):
+            asked(lambda _body: bad)
+    else:
+        assert FORBIDDEN in asked(lambda _body: bad).choices[0].message.refusal
+    given = ("".join(PLAN), {"text": "".join(PLAN)}, {"choices": ["".join(PLAN)]})
+    for other in (*(lambda _body, one=one: one for one in given), later):
+        with pytest.raises(UnjudgedError):
+            asked(other)
+
+
+def test_a_fallback_that_fails_loses_nothing(gate: Gate) -> None:
+    down = InternalServerError("down", llm_provider="p", model="m")
+    model = scripted(Say((SORRY,)), down, Say(("Fine.",)))
+    others = ["scripted/b", "scripted/c"]
+    answer = guard_litellm(gate, fallbacks=others).completion(MODEL, [user("Hi")])
+    assert answer.choices[0].message.content == "Fine."
+    assert model.models == ["any", "b", "c"]
+
+    scripted(Say((SORRY,)), down)
+    answer = guard_litellm(gate, fallbacks=["scripted/b"]).completion(MODEL, [user("Hi")])
+    assert answer.choices[0].message.content == SORRY
+    trail = trail_of(answer)
+    assert trail is not None
+    assert (trail.served_by, trail.attempts[-1].failed) == (MODEL, True)
+
+
+def test_an_answer_that_asks_for_tools_declines_nothing(gate: Gate) -> None:
+    polite = response_of(Ask((("lookup", {}),)))
+    polite.choices[0].message.content = SORRY
+    scripted(polite)
+    answer = guard_litellm(gate, fallbacks=["scripted/b"]).completion(MODEL, [user("Hi")])
+
+    assert answer.choices[0].message.tool_calls[0].function.name == "lookup"
+    assert not [row for row in rows(gate) if "MODEL_DECLINED" in row.reason_codes]
+
+
+def test_words_of_a_refusal_are_judged_as_an_answer(guarded: GuardedLiteLLM) -> None:
+    message = {"role": "assistant", "content": None, "refusal": "".join(PLAN)}
+    scripted(ModelResponse(choices=[{"index": 0, "finish_reason": "stop", "message": message}]))
+    with pytest.raises(Refused, match=FORBIDDEN):
+        guarded.completion(MODEL, [user("Hi")])
+
+
 # A router, and what it may be set to
+
+
+def test_who_served_is_told_also_where_a_router_or_litellm_chose(gate: Gate) -> None:
+    groups = [
+        {"model_name": name, "litellm_params": {"model": f"scripted/{name}"}} for name in "ab"
+    ]
+    blocked = ContentPolicyViolationError("blocked", model="m", llm_provider="p")
+    own = Router(model_list=groups, num_retries=0, content_policy_fallbacks=[{"a": ["b"]}])
+    scripted(blocked, Say(("Fine.",)), Say(("Fine.",)))
+    for served in ("b", "a"):
+        trail = trail_of(guard_litellm(gate, own).completion("a", [user("Hi")]))
+        assert trail is not None
+        assert trail.served_by == served
+
+    class Client(Odd):
+        def completion(self, **_: Any) -> Any:
+            """Answer as one that was asked after another."""
+            answer = response_of(Say(("Fine.",)))
+            answer._hidden_params = {"additional_headers": {"x-litellm-attempted-fallbacks": 1}}
+            return answer
+
+    for others, expected in (([{"model": "b"}], "b"), (["b"], "b"), (None, NAME)):
+        answer = guard_litellm(gate, Client()).completion(NAME, [user("Hi")], fallbacks=others)
+        trail = trail_of(answer)
+        assert trail is not None
+        assert trail.served_by == expected
 
 
 def router(**params: Any) -> Router:

@@ -168,11 +168,40 @@ def test_all_texts_of_an_answer_are_read_as_one(response: dict[str, Any]) -> Non
     assert refused(user(text("Any ideas?")), response) == "OUTPUT_FORBIDDEN"
 
 
+WHOLE = " ".join(SPLIT)
+CUT = WHOLE.index("track") + 2
+INSIDE = [text(WHOLE[:CUT]), text(WHOLE[CUT:])]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"content": INSIDE},
+        {"output": [{"content": INSIDE}]},
+        {"choices": [{"message": {"content": INSIDE}}]},
+    ],
+    ids=["message", "response", "chat"],
+)
+def test_texts_of_an_answer_are_read_however_they_are_cut(response: dict[str, Any]) -> None:
+    assert refused(user(text("Any ideas?")), response) == "OUTPUT_FORBIDDEN"
+
+
+def test_a_text_in_several_blocks_is_declined_once() -> None:
+    with opened(POL) as gate:
+        blocks = [text("I'm sorry, but I can't help "), text("with that request.")]
+        response = {"choices": [{"message": {"content": blocks}}]}
+        guardrail = RefusalGuardrail(Enforcer(gate))
+        asyncio.run(guardrail.async_post_call_success_hook(user(text("Hi")), None, response))
+        declined = [one for one in rows(gate) if "MODEL_DECLINED" in one.reason_codes]
+        assert len(declined) == 1
+
+
 def test_texts_that_are_handed_over_together_are_read_as_one() -> None:
     with opened(POL) as gate:
         guardrail = RefusalGuardrail(Enforcer(gate))
         for inputs, kind in (
             ({"texts": list(SPLIT)}, "response"),
+            ({"texts": [WHOLE[:CUT], WHOLE[CUT:]]}, "response"),
             ({"texts": [*ORDERS]}, "request"),
         ):
             with pytest.raises(GuardrailRefused):

@@ -33,7 +33,7 @@ from demur.emit.openai import from_openai
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of, trail_of
+from demur.integrations.model_client import ruling_of
 
 pytestmark = pytest.mark.adapters
 
@@ -211,7 +211,7 @@ def test_an_error_within_a_stream_is_raised_as_it_is(enforcer: Enforcer, gate: G
         stream = ask(guarded(fake.client(), enforcer), stream=True)
         with pytest.raises(openai.APIError) as caught:
             list(stream)
-        assert (trail_of(caught.value) is not None) == bool(recorded)
+        assert (ruling_of(caught.value) is not None) == bool(recorded)
         # One for the prompt, and one for the refusal.
         assert len(rows(gate)) - before == 1 + recorded
 

@@ -241,7 +241,7 @@ def test_an_error_that_is_no_refusal_passes_untouched(
     with pytest.raises(kind) as caught:
         ask(guarded(FakeOpenAI(reply).client(), enforcer))
 
-    assert trail_of(caught.value) is None
+    assert ruling_of(caught.value) is None
     assert not hasattr(caught.value, "__notes__")
 
 

@@ -9,6 +9,7 @@ from demur.integrations.extras import missing_extra
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened, Posted, Said
 from demur.integrations.model_client.held import Piece, Portion
+from demur.integrations.model_client.owned import Kind, entries, owned
 from demur.integrations.model_client.settings import Settings
 from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
@@ -71,9 +72,19 @@ class MessagesForm:
         reading = Reading(_is_answer, _is_ours, partial(_read, calls))
         return turn_of(messages, reading, self._settings.refused, whole=whole)
 
+    def own(self, answer: Any, posted: Posted) -> Any:
+        """Return what a function gave as a message, or a stream of one."""
+        stream = AsyncStream if self._awaits else Stream
+        kind: Any = posted.cast_to if posted.cast_to is beta.BetaMessage else types.Message
+        head = {"id": "msg_demur", "type": "message", "role": "assistant", "model": posted.model}
+        usage = {"input_tokens": 0, "output_tokens": 0}
+        return owned(answer, posted, Kind(kind, stream, "content", {**head, "usage": usage}))
+
     def said(self, response: Any) -> Sequence[Said]:
         """Return the message as the one choice there is."""
-        return [Said(response, tuple(_texts(listed(field(response, "content")))))]
+        blocks = entries(response, "content")
+        asks = any(field(block, "type") == "tool_use" for block in blocks)
+        return [Said(response, tuple(_texts(blocks)), asks)]
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Any:
         """Return a message that refuses."""

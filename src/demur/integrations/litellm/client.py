@@ -8,6 +8,7 @@ for are judged where they are run, by the adapter of whatever runs them.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import litellm
@@ -19,10 +20,11 @@ from demur.gate.gate import Gate
 from demur.integrations.litellm.client_forms import (
     LiteLLMChatForm,
     LiteLLMResponsesForm,
-    is_stream,
+    served_by,
 )
 from demur.integrations.model_client.call import ModelCall
 from demur.integrations.model_client.form import Posted
+from demur.integrations.model_client.owned import is_iterator
 from demur.integrations.model_client.settings import Fallback, OnRefusal, Settings, settings_of
 from demur.integrations.model_client.steps import Steps, atake, take
 
@@ -129,7 +131,9 @@ class GuardedLiteLLM:
                 send=lambda sent: function(**sent),
                 body=body,
                 streams=bool(body.get("stream")),
-                is_stream=is_stream,
+                # Settings of a deployment may ask for a stream, or for none.
+                is_stream=is_iterator,
+                served=partial(served_by, body),
             )
         )
 

@@ -26,24 +26,31 @@ from litellm.types.utils import Delta, ModelResponse, ModelResponseStream, Strea
 from openai.types.responses import ResponseOutputMessage
 
 from demur.enforce.ruling import Ruling
-from demur.integrations.litellm.reading import as_json
-from demur.integrations.model_client.chat_form import ChatForm, ChatKinds, refusing_message
+from demur.integrations.litellm.reading import as_json, beside_in
+from demur.integrations.model_client.chat_form import (
+    ChatForm,
+    ChatKinds,
+    refusing_message,
+    said_by,
+)
 from demur.integrations.model_client.chat_stream import ChatStream, ChunkKinds
 from demur.integrations.model_client.form import Posted, Said
 from demur.integrations.model_client.held import Portion
-from demur.integrations.model_client.raw import UnjudgedError
+from demur.integrations.model_client.owned import unjudged
 from demur.integrations.model_client.responses_form import ResponsesForm, ResponsesKinds
 from demur.integrations.model_client.responses_made import Made
 from demur.integrations.model_client.settings import Settings
 from demur.integrations.model_client.stream import AsyncGuardedStream, GuardedStream
 from demur.integrations.model_client.turn import Turn, field, text_of
 
-__all__ = ["LiteLLMChatForm", "LiteLLMResponsesForm", "is_stream"]
+__all__ = ["LiteLLMChatForm", "LiteLLMResponsesForm", "served_by"]
 
 # An error that breaks a stream brings all that was said, also what was held back.
 _UNJUDGED = ""
 # Where LiteLLM's streams keep the one that they read.
 _BEHIND = ("completion_stream", "litellm_custom_stream_wrapper", "response")
+_ASKED_OTHERS = "x-litellm-attempted-fallbacks"
+_GROUP = "x-litellm-model-group"
 _KINDS: Mapping[str, Any] = {
     "message": ResponseOutputMessage,
     "response.created": ResponseCreatedEvent,
@@ -133,10 +140,15 @@ class _Chunks(ChatStream):
         return super().portions(event)
 
 
-def is_stream(answer: Any) -> bool:
-    """Return whether an answer is a stream: settings of a deployment may ask for one, or none."""
-    kind = type(answer)
-    return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
+def served_by(body: Mapping[str, Any], answer: Any) -> str | None:
+    """Return who answered, where LiteLLM or a router asked another model; None if none did."""
+    headers = field(getattr(answer, "_hidden_params", None), "additional_headers") or {}
+    asked = headers.get(_ASKED_OTHERS)
+    if not asked:
+        return None
+    others = body.get("fallbacks") or ()
+    known = others[asked - 1] if asked <= len(others) else None
+    return headers.get(_GROUP) or (known if isinstance(known, str) else field(known, "model"))
 
 
 class LiteLLMChatForm(ChatForm):
@@ -153,10 +165,10 @@ class LiteLLMChatForm(ChatForm):
         """Return the choices of a completion."""
         # As plain values, an answer is read in half the time.
         body = as_json(response)
-        return [
-            Said({**body, "choices": [choice]}, (text_of(field(choice["message"], "content")),))
-            for choice in _checked(body, "choices", response)
-        ]
+        choices = _checked(body, "choices", response)
+        if not all(isinstance(field(one, "message"), dict) for one in choices):
+            raise unjudged(response)
+        return [said_by({**body, "choices": [choice]}, choice) for choice in choices]
 
     def _stream(self, posted: Posted) -> ChatStream:
         return _Chunks(_CHAT.chunks, _CHAT.message, int(posted.body.get("n") or 1))
@@ -181,13 +193,15 @@ class LiteLLMResponsesForm(ResponsesForm):
 
 def _turn(read: Callable[[Mapping[str, Any]], Turn], body: Mapping[str, Any]) -> Turn:
     """Return what is new in a request, and in what may take its place or fill it in."""
-    turn, extra, given = read(body), body.get("extra_body"), body.get("prompt_variables")
-    if not extra and not given:
+    turn, given = read(body), body.get("prompt_variables")
+    others = [_turn(read, one) for one in beside_in(body)]
+    if not others and not given:
         return turn
-    beside = read(extra) if isinstance(extra, Mapping) else Turn("")
     filled = text_of(list(given.values())) if isinstance(given, Mapping) else ""
-    said = tuple(filter(None, (filled, *turn.said, *beside.said)))
-    return Turn("\n".join(said), (*turn.returned, *beside.returned), said)
+    added = [text for one in others for text in one.said]
+    said = tuple(filter(None, (filled, *turn.said, *added)))
+    results = (result for one in others for result in one.returned)
+    return Turn("\n".join(said), (*turn.returned, *results), said)
 
 
 def _checked(body: Any, name: str, response: Any) -> list[Any]:
@@ -195,7 +209,4 @@ def _checked(body: Any, name: str, response: Any) -> list[Any]:
     found = body.get(name) if isinstance(body, dict) else None
     if isinstance(found, list):
         return found
-    raise UnjudgedError(
-        f"an answer of type `{type(response).__name__}` would leave without being judged",
-        help="await calls that begin with `a`, and only those",
-    )
+    raise unjudged(response)

@@ -108,6 +108,8 @@ class _Choice:
         given = delta if isinstance(delta, Mapping) else {"content": choice.get("text")}
         if isinstance(given.get("content"), str):
             message["content"] += given["content"]
+        if isinstance(given.get("refusal"), str):
+            message["refusal"] = message.get("refusal", "") + given["refusal"]
         if choice.get("finish_reason") is not None:
             self.body["finish_reason"] = choice["finish_reason"]
         for call in listed(given, "tool_calls"):

@@ -23,7 +23,10 @@ from demur.integrations.litellm.reading import (
     occasion,
     older_calls_in,
     question_in,
+    readings_of,
     said_in,
+    together,
+    words_in,
 )
 from demur.integrations.litellm.refused import (
     GuardrailRefused,
@@ -119,9 +122,9 @@ class RefusalGuardrail(CustomGuardrail):
 
     async def _unchanged(self, asked: dict[str, Any], *, chat: bool) -> None:
         """Judge a request that LiteLLM lets nobody change; its arguments may have no names."""
-        given = question_in(asked)
-        if given == Question("", ()):
-            given = question_in({"messages": getattr(asked.get(_LOGGED), "messages", None)})
+        given, logged = question_in(asked), getattr(asked.get(_LOGGED), "messages", None)
+        if logged not in (asked.get("input"), asked.get("prompt")):
+            given = together(question_in({"messages": logged}), given)
         # What is noted beside a response is sent to the provider.
         noted = asked if chat else {**asked, "metadata": dict(asked.get("metadata") or {})}
         await self._request(given, noted, self._at(asked, None), GuardrailEventHooks.pre_call)
@@ -205,7 +208,7 @@ class RefusalGuardrail(CustomGuardrail):
         await self._calls(older, at, data, some=False)
         await self._made(response, calls, at, data)
         if said and not calls and not older:
-            ruling = await self.enforcer.amodel(None, at, text="\n".join(said), prompt=prompt)
+            ruling = await self.enforcer.amodel(None, at, text=words_in(body), prompt=prompt)
             for choice in getattr(response, "choices", ()):
                 self._declined(ruling, data, getattr(choice, "message", None))
         return response
@@ -309,8 +312,7 @@ class RefusalGuardrail(CustomGuardrail):
             )
             await self._request(asked, request_data, at, GuardrailEventHooks.pre_call)
             return inputs
-        text = "\n".join(inputs.get("texts") or ())
-        if text:
+        for text in readings_of(inputs.get("texts") or ()):
             ruling = await self.enforcer.aanswer(text, at)
             self._pass(ruling, request_data, GuardrailEventHooks.post_call)
         calls = called_in({"tool_calls": inputs.get("tool_calls")})

@@ -16,12 +16,17 @@ __all__ = [
     "Question",
     "Returned",
     "as_json",
+    "beside_in",
     "called_in",
+    "filled_in",
     "listed",
     "occasion",
     "older_calls_in",
     "question_in",
+    "readings_of",
     "said_in",
+    "together",
+    "words_in",
 ]
 
 _FRAMEWORK = "litellm"
@@ -95,10 +100,37 @@ def _text(holder: Any, name: str) -> str | None:
 def question_in(data: Mapping[str, Any]) -> Question:
     """Return what a request asks, wherever it may stand: whoever sends it chooses the fields."""
     asked = [_question(data.get(name), messages=name == "messages") for name in _ASKED]
+    asked.append(Question(_joined(filled_in(data)), ()))
+    return together(*asked, *(_fixed(question_in(one)) for one in beside_in(data)))
+
+
+def together(*asked: Question) -> Question:
+    """Return several questions as the one that they are."""
     return Question(
-        "\n".join(one.prompt for one in asked if one.prompt),
+        _joined(one.prompt for one in asked),
         tuple(result for one in asked for result in one.results),
     )
+
+
+def filled_in(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts that a stored prompt is filled with."""
+    prompt = data.get("prompt")
+    stored = prompt.get("variables") if isinstance(prompt, Mapping) else None
+    for given in (stored, data.get("prompt_variables")):
+        if isinstance(given, Mapping):
+            yield from _texts([as_json(one) for one in given.values()])
+
+
+def beside_in(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what may take the place of a request: what is added to it, and for other models."""
+    extra, others = data.get("extra_body"), data.get("fallbacks")
+    given = [extra, *(others if isinstance(others, list | tuple) else ())]
+    return [one for one in given if isinstance(one, Mapping)]
+
+
+def _fixed(asked: Question) -> Question:
+    """Return a question whose results stand where nothing is replaced."""
+    return Question(asked.prompt, tuple(one._replace(replaceable=False) for one in asked.results))
 
 
 def _question(given: Any, *, messages: bool) -> Question:
@@ -109,9 +141,8 @@ def _question(given: Any, *, messages: bool) -> Question:
     prompt = "\n".join(text for _, one in new for text in _asked(one) if text)
     calls = {call.call_id: call for one in talk for call in called_in(one)}
     results = [result for place, one in new for result in _returned(place, one, calls)]
-    if not messages:
-        results = [one._replace(replaceable=False) for one in results]
-    return Question(prompt, tuple(results))
+    asked = Question(prompt, tuple(results))
+    return asked if messages else _fixed(asked)
 
 
 def _answered(messages: list[Any]) -> int:
@@ -196,21 +227,37 @@ def _read(content: Any) -> Any:
 
 
 def said_in(response: Any) -> list[str]:
-    """Return the texts of a response: one for each choice, or one of all its blocks."""
+    """Return the texts of a response: of each choice, or of all its blocks.
+
+    What stands in several blocks is read both ways: as one text, and block by block.
+    """
+    return [text for parts in _said(response) for text in readings_of(parts)]
+
+
+def words_in(response: Any) -> str:
+    """Return all that a response says."""
+    return _joined(text for parts in _said(response) for text in parts)
+
+
+def readings_of(parts: Iterable[str]) -> list[str]:
+    """Return how parts of a text may be read."""
+    given = [part for part in parts if part]
+    return [text for text in dict.fromkeys(("\n".join(given), "".join(given))) if text]
+
+
+def _said(response: Any) -> list[list[str]]:
     body = as_json(response)
     if not isinstance(body, Mapping):
         return []
-    texts = [_choice(choice) for choice in listed(body, "choices")]
-    texts.append(_joined(_texts(body.get("content"))))
-    items = [text for one in listed(body, "output") for text in _texts(one.get("content"))]
-    texts.append(_joined(items))
-    return [text for text in texts if text]
+    said = [list(_texts(_content(choice))) for choice in listed(body, "choices")]
+    said.append(list(_texts(body.get("content"))))
+    said.append([text for one in listed(body, "output") for text in _texts(one.get("content"))])
+    return said
 
 
-def _choice(choice: Mapping[str, Any]) -> str:
+def _content(choice: Mapping[str, Any]) -> Any:
     message = choice.get("message")
-    content = message.get("content") if isinstance(message, Mapping) else choice.get("text")
-    return _joined(_texts(content))
+    return message.get("content") if isinstance(message, Mapping) else choice.get("text")
 
 
 def _joined(texts: Iterable[str]) -> str:

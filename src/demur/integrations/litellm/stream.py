@@ -41,6 +41,7 @@ class _Choice:
         self.calls: list[Any] = []
         self._open: dict[int, Any] = {}
         self.older: Any = None
+        self.refusing: AnswerStream | None = None
         self.cleared = False
         self.ended = False
 
@@ -54,6 +55,12 @@ class _Choice:
             self.older = piece.model_copy()
         else:
             self.older.arguments = (self.older.arguments or "") + (piece.arguments or "")
+
+    def take_refusing(self, piece: str, by: Ended) -> None:
+        """Keep words in which the model refuses."""
+        if self.refusing is None:
+            self.refusing = by.open()
+        self.refusing.add(piece)
 
     async def rest(self, by: Ended) -> str:
         """Return what was held back of a text that has come to its end."""
@@ -144,18 +151,22 @@ async def _shown(chunk: ModelResponseStream, choices: dict[int, _Choice], by: En
         choice = choices.get(part.index)
         if choice is None:
             choice = choices[part.index] = _Choice(by.open())
-        delta = part.delta
+        delta: Any = part.delta
         piece, calls = getattr(delta, "content", None), getattr(delta, "tool_calls", None)
         choice.take_calls(calls)
         older = getattr(delta, "function_call", None)
         if older is not None:
             choice.take_older(older)
             delta.function_call = None
+        refusing = getattr(delta, "refusal", None)
+        if refusing:
+            choice.take_refusing(refusing, by)
+            delta.refusal = None
         shown = choice.shown(piece) if piece else ""
         delta.content, delta.tool_calls = shown if piece else piece, None
         if part.finish_reason is not None:
             await _end(part, choice, by)
-        held = (piece or calls or older) and not shown and part.finish_reason is None
+        held = (piece or calls or older or refusing) and not shown and part.finish_reason is None
         left = left or not held or bool(getattr(delta, "reasoning_content", None))
     return left
 
@@ -164,6 +175,9 @@ async def _end(part: Any, choice: _Choice, by: Ended) -> None:
     choice.ended = True
     rest = await choice.rest(by)
     await by.model(part, "" if choice.calls else choice.text.text)
+    if choice.refusing is not None:
+        await by.text(choice.refusing)
+        part.delta.refusal = choice.refusing.text
     if rest:
         part.delta.content = (part.delta.content or "") + rest
     if choice.older is not None:

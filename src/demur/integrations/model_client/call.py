@@ -5,22 +5,39 @@ refusals the way its clients expect them. The order of steps is written once, as
 whether a step is waited for or awaited is up to who takes them.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from demur.enforce.ruling import Refused, Ruling
+from demur.errors import DemurError
 from demur.integrations.model_client.form import Form, Opened, Posted, Said
-from demur.integrations.model_client.raw import JudgedResponse, RawStream
+from demur.integrations.model_client.raw import (
+    AsyncMadeResponse,
+    JudgedResponse,
+    MadeResponse,
+    RawStream,
+    UnjudgedError,
+)
 from demur.integrations.model_client.settings import Fallback, Settings
 from demur.integrations.model_client.steps import Steps
-from demur.integrations.model_client.trail import Attempt, Trail, keep, keep_ids, note
+from demur.integrations.model_client.trail import (
+    Attempt,
+    Trail,
+    keep,
+    keep_ids,
+    note,
+)
 from demur.integrations.model_client.turn import Turn
 from demur.model.next_step import Change, NextStep
 
 __all__ = ["LONGEST_WAIT", "ModelCall"]
 
 LONGEST_WAIT = 60.0
+# How the SDKs ask for an HTTP response of which the body is still to be read.
+_STREAMED = "stream"
+_log = logging.getLogger("demur")
 
 
 class _Tried(NamedTuple):
@@ -87,18 +104,26 @@ class ModelCall:
         return RawStream(stream, guard, trail, trusts_bytes=self._settings.trusts_bytes)
 
     def _served(self, posted: Posted, turn: Turn, trail: Trail) -> Steps[tuple[_Tried, Trail]]:
-        """Ask the model, and others where the way on from its refusal leads to them."""
-        targets: list[Fallback | None] = [None, *self._settings.fallbacks]
-        while True:
-            target = targets.pop(0)
+        """Ask the model, and others where the way on from its refusal leads to them.
+
+        One of the others that fails is passed over: what was heard last comes back.
+        """
+        last: _Tried | None = None
+        for target in (None, *self._settings.fallbacks):
             tried, trail = yield from self._tried(posted, target, turn, trail)
             step = _way_on(tried.attempt)
             if step is not None and self._waits_for(step):
+                last = tried
                 yield partial(self._settings.sleep, step.wait or 0.0)
                 tried, trail = yield from self._tried(posted, target, turn, trail)
                 step = _way_on(tried.attempt)
-            if step is None or not step.other_model or not targets:
-                return tried, trail
+            if tried.attempt.failed:
+                continue
+            last = tried
+            if step is None or not step.other_model:
+                break
+        assert last is not None
+        return last, trail
 
     def _tried(
         self, posted: Posted, target: Fallback | None, turn: Turn, trail: Trail
@@ -108,26 +133,53 @@ class ModelCall:
             response = yield partial(_send, posted, target)
         except Exception as error:
             ruling = yield self._point("model", error, self._settings.at, prompt=turn.text)
-            if not ruling.findings:
-                raise
             note(error, ruling)
-            tried = _Tried(Attempt(name, (ruling,)), error=error)
+            attempt = Attempt(name, (ruling,)) if ruling.findings else Attempt(name, failed=True)
+            if attempt.failed and (target is None or isinstance(error, DemurError)):
+                keep(error, _with(trail, attempt))
+                raise
+            if attempt.failed:
+                _log.warning("fallback `%s` failed: %s", name, type(error).__name__)
+            tried = _Tried(attempt, error=error)
         else:
-            said: Sequence[Said] | None = None
-            rulings: tuple[Ruling, ...] = ()
-            if not posted.gave_stream(response):
-                plain = yield partial(_plain, response, posted)
-                said = self._form.said(plain)
-                rulings = yield from self._declined(said, turn)
-            tried = _Tried(Attempt(name, rulings), response, said=said)
-        return tried, trail._replace(attempts=(*trail.attempts, tried.attempt))
+            try:
+                tried = yield from self._heard(response, posted, target, turn)
+            except UnjudgedError as error:
+                keep(error, trail)
+                raise
+        return tried, _with(trail, tried.attempt)
+
+    def _heard(
+        self, response: Any, posted: Posted, target: Fallback | None, turn: Turn
+    ) -> Steps[_Tried]:
+        """Read what a model, or a function in its place, answered."""
+        name = posted.model if target is None else _name(target)
+        if callable(target) and not (posted.raw and hasattr(response, "parse")):
+            response = self._owned(response, posted)
+        elif posted.served is not None:
+            name = posted.served(response) or name
+        if posted.gave_stream(response):
+            return _Tried(Attempt(name), response)
+        plain = yield partial(_plain, response, posted)
+        said = self._form.said(plain)
+        rulings = yield from self._declined(said, turn)
+        return _Tried(Attempt(name, rulings), response, said=said)
+
+    def _owned(self, answer: Any, posted: Posted) -> Any:
+        own = self._form.own(answer, posted)
+        if not posted.raw:
+            return own
+        awaited = self._prefix and posted.raw == _STREAMED
+        return AsyncMadeResponse(own) if awaited else MadeResponse(own)
 
     def _declined(self, choices: Sequence[Said], turn: Turn) -> Steps[tuple[Ruling, ...]]:
         """Rule on whether the model refused, choice by choice."""
         rulings: list[Ruling] = []
         for said in choices:
+            # Whoever asks for calls goes on, however politely.
+            text = None if said.asks else said.text or None
             ruling = yield self._point(
-                "model", said.view, self._settings.at, text=said.text or None, prompt=turn.text
+                "model", said.view, self._settings.at, text=text, prompt=turn.text
             )
             rulings.append(ruling)
         return tuple(rulings)
@@ -167,7 +219,7 @@ class ModelCall:
 
     def _raises(self, posted: Posted) -> bool:
         # There is no HTTP response where nothing was sent, and the one there is may not be used.
-        return self._settings.on_refusal == "raise" or posted.raw
+        return self._settings.on_refusal == "raise" or bool(posted.raw)
 
     def _waits_for(self, step: NextStep) -> bool:
         known = step.wait is not None and step.wait <= LONGEST_WAIT
@@ -175,6 +227,10 @@ class ModelCall:
 
     def _point(self, name: str, *arguments: Any, **named: Any) -> Callable[[], Any]:
         return partial(getattr(self._settings.enforcer, self._prefix + name), *arguments, **named)
+
+
+def _with(trail: Trail, attempt: Attempt) -> Trail:
+    return trail._replace(attempts=(*trail.attempts, attempt))
 
 
 def _way_on(attempt: Attempt) -> NextStep | None:

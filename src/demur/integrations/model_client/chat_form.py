@@ -13,6 +13,7 @@ from demur.integrations.model_client.chat_stream import ChatStream, ChunkKinds
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened, Posted, Said
 from demur.integrations.model_client.memory import is_refusal
+from demur.integrations.model_client.owned import Kind, entries, owned
 from demur.integrations.model_client.settings import Settings
 from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
@@ -27,12 +28,13 @@ from demur.integrations.model_client.turn import (
     Turn,
     field,
     listed,
+    pieces_of,
     result_of,
     text_of,
     turn_of,
 )
 
-__all__ = ["ChatForm", "ChatKinds", "refusing_message"]
+__all__ = ["ChatForm", "ChatKinds", "refusing_message", "said_by"]
 
 _PATH_ID = "chatcmpl-demur"
 _OURS = {"system", "developer"}
@@ -43,6 +45,16 @@ def refusing_message(ruling: Ruling) -> dict[str, Any]:
     """Return the message that refuses: words, then the line, where OpenAI's models say it."""
     assert ruling.refusal is not None
     return to_openai(ruling.refusal, words=ruling.words)
+
+
+def said_by(view: Any, choice: Any) -> Said:
+    """Return what a choice of a completion says."""
+    message = field(choice, "message")
+    asks = bool(field(message, "tool_calls") or field(message, "function_call"))
+    refusing = field(message, "refusal")
+    content = field(message, "content")
+    texts = (content,) if isinstance(content, str) else pieces_of(content)
+    return Said(view, texts, asks, refusing if isinstance(refusing, str) else "")
 
 
 class ChatKinds(NamedTuple):
@@ -78,12 +90,18 @@ class ChatForm:
         reading = Reading(_is_answer, _is_ours, partial(_read, calls))
         return turn_of(messages, reading, self._settings.refused, whole=whole)
 
+    def own(self, answer: Any, posted: Posted) -> Any:
+        """Return what a function gave as a completion, or a stream of one."""
+        head = {"id": _PATH_ID, "created": 0, "model": posted.model, "object": "chat.completion"}
+        stream = self._kinds.streams[self._awaits]
+        return owned(answer, posted, Kind(self._kinds.completion, stream, "choices", head))
+
     def said(self, response: Any) -> Sequence[Said]:
         """Return the choices of a completion."""
-        choices = listed(field(response, "choices"))
+        choices = entries(response, "choices")
         if len(choices) == 1:
-            return [Said(response, (_text(choices[0]),))]
-        return [Said(_only(response, choice), (_text(choice),)) for choice in choices]
+            return [said_by(response, choices[0])]
+        return [said_by(_only(response, choice), choice) for choice in choices]
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Any:
         """Return a completion that refuses."""
@@ -155,11 +173,9 @@ def _content(message: Any) -> str:
     return text_of(field(message, "content"))
 
 
-def _text(choice: Any) -> str:
-    return _content(field(choice, "message"))
-
-
 def _only(response: Any, choice: Any) -> Any:
+    if isinstance(response, Mapping):
+        return {**response, "choices": [choice]}
     return response.model_copy(update={"choices": [choice]})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from demur.enforce.ruling import Ruling
-from demur.integrations.model_client.held import Portion
+from demur.integrations.model_client.held import Piece, Portion
 from demur.integrations.model_client.turn import field
 
 __all__ = ["ChatStream", "ChunkKinds"]
@@ -36,6 +36,7 @@ class ChatStream:
         self._choices = choices
         self._latest: Any = None
         self._begun: set[Hashable] = set()
+        self._refusals: dict[Hashable, str] = {}
 
     def is_plain(self, event: Any) -> bool:
         """Return whether a chunk adds text and says nothing else, in fields known or new."""
@@ -50,7 +51,7 @@ class ChatStream:
         *others, last = event.choices
         apart = [event.model_copy(update={"choices": [one], "usage": None}) for one in others]
         final = event.model_copy(update={"choices": [last]}) if others else event
-        return [_portion(chunk) for chunk in (*apart, final)]
+        return [self._portion(chunk) for chunk in (*apart, final)]
 
     def without(self, event: Any) -> Any | None:
         """Return a chunk without text."""
@@ -78,6 +79,23 @@ class ChatStream:
     def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
         """Return whether all choices have ended."""
         return len({*refused, *ended}) >= self._choices
+
+    def _portion(self, chunk: Any) -> Portion:
+        [choice] = chunk.choices
+        delta, index = choice.delta, choice.index
+        refusing = field(delta, "refusal")
+        if refusing:
+            # It has no place in the text, and is held back until it is judged with it.
+            refusing = self._refusals[index] = self._refusals.get(index, "") + refusing
+        return Portion(
+            chunk,
+            answer=index,
+            part=index,
+            text=field(delta, "content") or "",
+            wholes=(Piece(("refusal", index), refusing),) if refusing else (),
+            asks=bool(field(delta, "tool_calls") or field(delta, "function_call")),
+            ends=bool(choice.finish_reason),
+        )
 
     def _bare(self, choice: Any) -> Any | None:
         """Return a choice without the text it adds; None if that was all, or it only repeats."""
@@ -112,16 +130,3 @@ def _is_silent(holder: Any) -> bool:
     if any(known.get(name) is not None for name in _BESIDE):
         return False
     return not extra or all(name in _USUAL or value is None for name, value in extra.items())
-
-
-def _portion(chunk: Any) -> Portion:
-    [choice] = chunk.choices
-    delta = choice.delta
-    return Portion(
-        chunk,
-        answer=choice.index,
-        part=choice.index,
-        text=field(delta, "content") or "",
-        asks=bool(field(delta, "tool_calls") or field(delta, "function_call")),
-        ends=bool(choice.finish_reason),
-    )

@@ -131,7 +131,7 @@ def _posted(send: Callable[..., Any], path: str, named: Mapping[str, Any]) -> Po
         cast_to=named.get("cast_to"),
         parse=parse,
         streams=streams,
-        raw=bool(headers.get(_RAW)),
+        raw=headers.get(_RAW) or False,
     )
 
 

@@ -85,10 +85,15 @@ class Cutter:
         if self._finished or self._refused:
             return
         self._finished = True
-        streams = [one.stream for one in self._answers.values() if one.stream is not None]
+        # Whoever asks for calls goes on, however politely.
+        texts = [
+            "" if one.asks else one.stream.text
+            for one in self._answers.values()
+            if one.stream is not None
+        ]
         answer: Any = self._reader.refusal
         rulings: list[Ruling] = []
-        for text in [stream.text for stream in streams] or [""]:
+        for text in texts or [""]:
             ruling = yield self._point("model", answer, text=text or None, prompt=self._prompt)
             rulings.append(ruling)
             # A typed refusal stands for the whole stream, and is on record once.
@@ -102,7 +107,7 @@ class Cutter:
         if ruling.findings:
             note(error, ruling)
             self._attempted([ruling])
-            keep(error, self.trail)
+        keep(error, self.trail)
 
     @property
     def complete(self) -> bool:

@@ -15,7 +15,8 @@ class Posted(NamedTuple):
 
     `parse` makes of a response what the caller asked for; `raw` says that the caller wants
     the HTTP response, `streams` that the answer comes in events. `is_stream` tells it from the
-    answer, where a request may be served otherwise than it asks.
+    answer, where a request may be served otherwise than it asks, and `served` reads from it
+    which model it is from, where it says so.
     """
 
     send: Callable[[dict[str, Any]], Any]
@@ -23,8 +24,9 @@ class Posted(NamedTuple):
     cast_to: Any = None
     parse: Callable[[Any], Any] | None = None
     streams: bool = False
-    raw: bool = False
+    raw: bool | str = False
     is_stream: Callable[[Any], bool] | None = None
+    served: Callable[[Any], str | None] | None = None
 
     @property
     def model(self) -> str:
@@ -37,20 +39,27 @@ class Posted(NamedTuple):
 
 
 class Said(NamedTuple):
-    """One choice of a response: what to read a typed refusal from, and its texts."""
+    """One choice of a response: what to read a typed refusal from, and its texts.
+
+    `asks`: it asks for calls, so whatever it says, it goes on. `refusing` are the words of a
+    typed refusal, which are shown as well.
+    """
 
     view: Any
     texts: tuple[str, ...] = ()
+    asks: bool = False
+    refusing: str = ""
 
     @property
     def text(self) -> str:
-        """All that it says, as whoever shows it puts it together."""
+        """All that it answers, as whoever shows it puts it together."""
         return "".join(self.texts)
 
     @property
     def readings(self) -> tuple[str, ...]:
-        """Its text, and also with its parts kept apart where there are several."""
-        return tuple(dict.fromkeys(filter(None, (self.text, "\n".join(filter(None, self.texts))))))
+        """All its words, and also with their parts kept apart where there are several."""
+        parts = [*filter(None, (*self.texts, self.refusing))]
+        return tuple(dict.fromkeys(filter(None, ("".join(parts), "\n".join(parts)))))
 
 
 class Opened(NamedTuple):
@@ -67,8 +76,19 @@ class Form(Protocol):
     def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
         """Return what is new in a request."""
 
+    def own(self, answer: Any, posted: Posted) -> Any:
+        """Return what a function gave in a model's place, in the client's own type.
+
+        Raises:
+            UnjudgedError: It is no answer of this interface.
+        """
+
     def said(self, response: Any) -> Sequence[Said]:
-        """Return the choices of a response."""
+        """Return the choices of a response.
+
+        Raises:
+            UnjudgedError: It has none that could be read.
+        """
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Any:
         """Return a response that refuses, where no model was asked."""

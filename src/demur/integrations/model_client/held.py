@@ -69,6 +69,7 @@ class Answer:
         self._last: Hashable = None
         self.stream: AnswerStream | None = None
         self.ended = False
+        self.asks = False
 
     @property
     def stopped(self) -> bool:
@@ -82,6 +83,7 @@ class Answer:
 
     def take(self, portion: Portion) -> None:
         """Take in what an event says."""
+        self.asks = self.asks or portion.asks
         if portion.text:
             self._texts[portion.part] = self._texts.get(portion.part, "") + portion.text
             self._last = portion.part

@@ -1,13 +1,13 @@
 """HTTP responses of an SDK, for callers who ask for them: what is read of them is judged."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from demur.errors import DemurError
 from demur.integrations.model_client.trail import Trail, trail_of
 
-__all__ = ["JudgedResponse", "RawStream", "UnjudgedError"]
+__all__ = ["AsyncMadeResponse", "JudgedResponse", "MadeResponse", "RawStream", "UnjudgedError"]
 
 # What says nothing of an answer.
 _SAFE = frozenset(
@@ -106,6 +106,42 @@ class RawStream:
         if self._guarded is None:
             self._guarded = self._guard(stream)
         return self._guarded
+
+
+class MadeResponse:
+    """In place of an HTTP response, where a function gave what one is parsed to."""
+
+    headers: Mapping[str, str] = {}
+
+    def __init__(self, parsed: Any) -> None:
+        self._parsed = parsed
+
+    def parse(self, **_given: Any) -> Any:
+        """Return what the function gave."""
+        return self._parsed
+
+    def close(self) -> None:
+        """Close a stream."""
+        if hasattr(self._parsed, "close"):
+            self._parsed.close()
+
+
+class AsyncMadeResponse:
+    """In place of an HTTP response, like `MadeResponse`, to be awaited."""
+
+    headers: Mapping[str, str] = {}
+
+    def __init__(self, parsed: Any) -> None:
+        self._parsed = parsed
+
+    async def parse(self, **_given: Any) -> Any:
+        """Return what the function gave."""
+        return self._parsed
+
+    async def close(self) -> None:
+        """Close a stream."""
+        if hasattr(self._parsed, "close"):
+            await self._parsed.close()
 
 
 async def _had(value: Any) -> Any:

@@ -11,8 +11,9 @@ from demur.enforce.ruling import Refused, Ruling
 from demur.integrations.model_client.cutter import Cutter
 from demur.integrations.model_client.form import Opened, Posted, Said
 from demur.integrations.model_client.memory import is_refusal
+from demur.integrations.model_client.owned import Kind, entries, owned
 from demur.integrations.model_client.responses_made import Made, item_of
-from demur.integrations.model_client.responses_stream import ResponsesStream, texts_of
+from demur.integrations.model_client.responses_stream import CALLS, ResponsesStream, texts_of
 from demur.integrations.model_client.settings import Settings
 from demur.integrations.model_client.stream import (
     AsyncGuardedStream,
@@ -70,10 +71,26 @@ class ResponsesForm:
         texts = tuple(filter(None, (filled, *turn.said)))
         return turn._replace(text="\n".join(texts), said=texts)
 
+    def own(self, answer: Any, posted: Posted) -> Any:
+        """Return what a function gave as a response, or a stream of one."""
+        head = {
+            "id": "resp_demur",
+            "object": "response",
+            "created_at": 0,
+            "model": posted.model,
+            "parallel_tool_calls": False,
+            "tool_choice": "none",
+            "tools": [],
+        }
+        stream = self._kinds.streams[self._awaits]
+        return owned(answer, posted, Kind(self._made.kind, stream, "output", head))
+
     def said(self, response: Any) -> Sequence[Said]:
         """Return the response as the one choice there is."""
-        texts = texts_of(listed(field(response, "output")))
-        return [Said(response, tuple(text for _, text in texts))]
+        items = entries(response, "output")
+        texts = texts_of(items)
+        asks = any(field(item, "type") in CALLS for item in items)
+        return [Said(response, tuple(text for _, text in texts), asks)]
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Any:
         """Return a response that refuses."""

@@ -39,7 +39,7 @@ class Made:
     """Makes what refuses, in the types of an SDK; `response` is the one that it has for all."""
 
     def __init__(self, response: Any, kinds: Kinds) -> None:
-        self._response = response
+        self.kind = response
         self._kinds = kinds
 
     def message(self, item: Mapping[str, Any], like: Any) -> Any:
@@ -61,7 +61,7 @@ class Made:
             "tool_choice": "none",
             "tools": [],
         }
-        kind = posted.cast_to if hasattr(posted.cast_to, "model_validate") else self._response
+        kind = posted.cast_to if hasattr(posted.cast_to, "model_validate") else self.kind
         return kind.model_validate(made)
 
     def created(self, response: Any) -> Any:

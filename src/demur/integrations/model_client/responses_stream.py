@@ -7,14 +7,16 @@ from demur.enforce.ruling import Ruling
 from demur.integrations.model_client.form import Posted
 from demur.integrations.model_client.held import Piece, Portion
 from demur.integrations.model_client.responses_made import Made, Place, item_of
-from demur.integrations.model_client.turn import field, listed, text_of
+from demur.integrations.model_client.turn import field, listed
 
-__all__ = ["ResponsesStream", "texts_of"]
+__all__ = ["CALLS", "ResponsesStream", "texts_of"]
 
 _DELTA = "response.output_text.delta"
+_REFUSING = "response.refusal.delta"
+_SHOWN = {"output_text": "text", "refusal": "refusal"}
 _FINAL = {"response.completed", "response.incomplete", "response.failed"}
 # Calls that whoever reads the stream has to make; the others are the provider's.
-_CALLS = {
+CALLS = {
     "apply_patch_call",
     "computer_call",
     "custom_tool_call",
@@ -35,6 +37,7 @@ class ResponsesStream:
         self._latest: dict[Hashable, Any] = {}
         self._number = 0
         self._calls: set[int] = set()
+        self._refusals: dict[Hashable, str] = {}
         # What has been seen to begin and not to end, by number.
         self._open: dict[int, Any] = {}
         self._contents = 0
@@ -49,7 +52,7 @@ class ResponsesStream:
         if self._started is None:
             self._started = field(event, "response")
         output = field(event, "output_index")
-        if field(field(event, "item"), "type") in _CALLS:
+        if field(field(event, "item"), "type") in CALLS:
             self._calls.add(output)
         kind = event.type
         if kind == _DELTA:
@@ -57,7 +60,14 @@ class ResponsesStream:
             self._latest[part] = event
             return [Portion(event, part=part, text=event.delta)]
         asks, ends = output in self._calls, kind in _FINAL
-        return [Portion(event, wholes=tuple(_wholes(event)), asks=asks, ends=ends)]
+        wholes = [self._refused(event)] if kind == _REFUSING else _wholes(event)
+        return [Portion(event, wholes=tuple(wholes), asks=asks, ends=ends)]
+
+    def _refused(self, event: Any) -> Piece:
+        """Return the words of a refusal so far."""
+        part = (event.item_id, event.content_index)
+        self._refusals[part] = self._refusals.get(part, "") + event.delta
+        return Piece(part, self._refusals[part])
 
     def without(self, event: Any) -> None:
         """Return nothing: an event that adds text has nothing else."""
@@ -100,14 +110,19 @@ class ResponsesStream:
 
 
 def texts_of(items: Sequence[Any]) -> list[Piece]:
-    """Return the text of each content part of messages."""
+    """Return the text of each content part of messages, also where it refuses."""
     return [
-        Piece((field(item, "id"), number), text_of([part]))
+        Piece((field(item, "id"), number), _shown(part))
         for item in items
         if field(item, "type") == "message"
         for number, part in enumerate(listed(field(item, "content")))
-        if field(part, "type") == "output_text"
+        if field(part, "type") in _SHOWN
     ]
+
+
+def _shown(part: Any) -> str:
+    name = _SHOWN.get(field(part, "type"))
+    return "" if name is None else field(part, name) or ""
 
 
 def _wholes(event: Any) -> list[Piece]:
@@ -116,9 +131,10 @@ def _wholes(event: Any) -> list[Piece]:
     kind = event.type
     if kind == "response.output_text.done":
         found = [Piece((event.item_id, event.content_index), event.text)]
+    elif kind == "response.refusal.done":
+        found = [Piece((event.item_id, event.content_index), event.refusal)]
     elif kind.startswith("response.content_part."):
-        text = field(event.part, "text") if field(event.part, "type") == "output_text" else None
-        found = [Piece((event.item_id, event.content_index), text or "")]
+        found = [Piece((event.item_id, event.content_index), _shown(event.part))]
     elif kind.startswith("response.output_item."):
         found = texts_of([event.item])
     elif field(event, "response") is not None:

@@ -16,10 +16,14 @@ _Object = TypeVar("_Object")
 
 
 class Attempt(NamedTuple):
-    """One model that was asked, and whether it refused, choice by choice."""
+    """One model that was asked, and whether it refused, choice by choice.
+
+    One that `failed` neither answered nor refused.
+    """
 
     model: str
     rulings: tuple[Ruling, ...] = ()
+    failed: bool = False
 
     @property
     def ruling(self) -> Ruling | None:
@@ -45,12 +49,21 @@ class Trail(NamedTuple):
         """The ruling that counts in the end."""
         if self.answer is not None and not self.answer.allowed:
             return self.answer
-        return self.attempts[-1].ruling if self.attempts else self.prompt
+        if not self.attempts:
+            return self.prompt
+        last = self._heard
+        return None if last is None else last.ruling
 
     @property
     def served_by(self) -> str | None:
-        """The model that the response is from; None if none was asked."""
-        return self.attempts[-1].model if self.attempts else None
+        """The model that the response is from; None if none was asked, or none answered."""
+        last = self._heard
+        return None if last is None else last.model
+
+    @property
+    def _heard(self) -> Attempt | None:
+        """The last one of which anything was heard."""
+        return next((one for one in reversed(self.attempts) if not one.failed), None)
 
 
 def trail_of(response: Any) -> Trail | None:

@@ -21,6 +21,7 @@ __all__ = [
     "field",
     "listed",
     "newest",
+    "pieces_of",
     "result_of",
     "text_of",
     "turn_of",
@@ -130,6 +131,11 @@ def listed(value: Any) -> list[Any]:
 def text_of(content: Any) -> str:
     """Return all text in a message's content: a text, or parts of which some hold text."""
     return "\n".join(text for text in _texts(content) if text)
+
+
+def pieces_of(content: Any) -> tuple[str, ...]:
+    """Return the texts of a message's content, part by part."""
+    return tuple(text for text in _texts(content) if text)
 
 
 def result_of(content: Any) -> Any:

@@ -16,7 +16,7 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.pipeline import Pipeline
 from demur.integrations.model_client.call import ModelCall
 from demur.integrations.model_client.form import Posted
-from demur.integrations.model_client.raw import UnjudgedError
+from demur.integrations.model_client.raw import AsyncMadeResponse, MadeResponse, UnjudgedError
 from demur.integrations.model_client.steps import atake, take
 from demur.integrations.model_client.trail import ruling_of, trail_of
 from demur.model.next_step import next_step
@@ -290,8 +290,87 @@ def test_any_other_error_is_none_of_ours() -> None:
     with pytest.raises(ConnectionError):
         called(Models(error))
 
-    assert trail_of(error) is None
+    trail = trail_of(error)
+    assert trail is not None
+    assert [one.failed for one in trail.attempts] == [True]
+    assert (trail.served_by, ruling_of(error)) == (None, None)
     assert not hasattr(error, "__notes__")
+
+
+def test_another_model_that_fails_is_passed_over() -> None:
+    first = Answer(ELSEWHERE)
+    models = Models(first, ConnectionError("no route"), ConnectionError("no route"))
+    assert called(models, fallbacks=["m2", "m3"]) is first
+    trail = trail_of(first)
+    assert trail is not None
+    assert [one.failed for one in trail.attempts] == [False, True, True]
+    assert trail.served_by == "m1"
+
+    error = RefusedByPolicyError(ELSEWHERE)
+    with pytest.raises(RefusedByPolicyError):
+        called(Models(error, ConnectionError("no route")), fallbacks=["m2"])
+    models = Models(Answer(ELSEWHERE), later(3), ConnectionError("no route"))
+    assert called(models, fallbacks=["m2"], waits=True).choices[0].code == "RATE_LIMIT"
+
+
+def test_what_another_guarded_client_refuses_is_raised_as_it_is() -> None:
+    def other(body: dict[str, Any]) -> Any:
+        return called(Models(), "bad", body=body | {"text": "bad"})
+
+    with pytest.raises(Refused) as caught:
+        called(Models(Answer(ELSEWHERE)), fallbacks=[other, "m3"])
+    assert ruling_of(caught.value) is not None
+
+
+def test_what_a_function_gives_is_told_from_an_answer() -> None:
+    with pytest.raises(UnjudgedError) as caught:
+        called(Models(Answer(ELSEWHERE)), fallbacks=[lambda _body: "bad"])
+    trail = trail_of(caught.value)
+    assert trail is not None
+    assert len(trail.attempts) == 1
+
+
+def test_a_model_may_say_who_served() -> None:
+    posted = {"served": lambda answer: answer.choices[0] if answer.choices[0] == "m9" else None}
+    for said, served in (("m9", "m9"), ("fine", "m1")):
+        trail = trail_of(called(Models(Answer(said)), posted=posted))
+        assert trail is not None
+        assert trail.served_by == served
+
+
+def test_a_function_in_place_of_a_raw_response_gives_one_that_is_parsed() -> None:
+    posted: dict[str, Any] = {"raw": "stream"}
+    given: dict[str, Any] = {"fallbacks": [lambda _body: Answer("fine")]}
+
+    class Raw:
+        def parse(self) -> Answer:
+            return Answer(ELSEWHERE)
+
+    answer = called(Models(Raw()), posted=posted, **given)
+    answer.close()
+    assert answer.parse().choices == ("fine",)
+
+    async def played() -> Any:
+        chosen = settings(**given)
+        call = ModelCall(ToyForm(chosen, awaits=True), chosen, awaits=True)
+        raw = await atake(call.steps(Posted(Models(Raw()), {"text": "hello"}, raw="stream")))
+        await raw.close()
+        return await raw.parse()
+
+    assert asyncio.run(played()).choices == ("fine",)
+
+
+def test_streams_of_functions_are_closed_with_the_response_around_them() -> None:
+    class Late(ToyStream):
+        async def close(self) -> None:  # type: ignore[override] # as awaited streams are
+            await asyncio.sleep(0)
+            self.closed = True
+
+    stream, late = ToyStream(), Late()
+    MadeResponse(stream).close()
+    asyncio.run(AsyncMadeResponse(late).close())
+    assert stream.closed
+    assert late.closed
 
 
 def test_others_are_asked_in_order_where_the_way_on_leads_to_them() -> None:

@@ -116,6 +116,15 @@ def test_what_begins_an_answer_stands_before_the_part_of_its_text_that_may_leave
     assert "".join(event.text for event in [*begun, *rest]) == first.text
 
 
+def test_polite_words_beside_a_call_decline_nothing() -> None:
+    for call, declines in ((Event(), True), (Event(call="lookup"), False)):
+        one = cutter()
+        fed(one, [Event(SORRY), call, Event(end=True)])
+        ruling = one.trail.ruling
+        assert ruling is not None
+        assert ruling.allowed != declines
+
+
 def test_no_call_leaves_before_all_of_an_answer_was_judged() -> None:
     call, end = Event(call="wipe"), Event(end=True)
     one = cutter(on_refusal="answer")
