@@ -23,7 +23,9 @@ _DEEPEST = 3
 _MOST_BEGINNINGS = 200
 _DECODER = json.JSONDecoder()
 _INSIDE = re.compile(r"""\{\s*"|\[\s*[\["{]""")
-_BEGIN = re.compile(r"""\s*(?:\{\s*"|\[\s*(?:[\["{]|(?:-?\d[\d.eE+-]*|true|false|null)\s*,))""")
+_BEGIN = re.compile(
+    r"""\s*(?:"[^"]*\\|\{\s*"|\[\s*(?:[\["{]|(?:-?\d[\d.eE+-]*|true|false|null)\s*,))"""
+)
 
 
 def texts_in(value: Any) -> str:
@@ -43,7 +45,7 @@ def texts_in(value: Any) -> str:
 
 
 def begins_json(text: str) -> bool:
-    """Return whether a text, up to its first escape, may become the JSON of an object or list."""
+    """Return whether a text, up to its first escape, may become the JSON of something."""
     return _BEGIN.match(text) is not None
 
 
@@ -85,9 +87,9 @@ def _leaves(value: Any, depth: int) -> Iterator[str]:
 
 
 def _json_in(text: str) -> Any:
-    """Return the object or list that a text is the JSON of, or None."""
+    """Return the object, list or text that a text is the JSON of, or None."""
     inside = text.strip()
-    if not 1 < len(inside) <= _LONGEST_JSON or inside[0] + inside[-1] not in {"{}", "[]"}:
+    if not 1 < len(inside) <= _LONGEST_JSON or inside[0] + inside[-1] not in {"{}", "[]", '""'}:
         return None
     try:
         return json.loads(inside)

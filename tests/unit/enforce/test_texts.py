@@ -24,6 +24,7 @@ JSON = st.recursive(
         ({"a": ["one\ntwo", 3, None, True], "b": {"c": 1.5}}, "a\none\ntwo\n3\nTrue\nb\nc\n1.5"),
         (r'{"a": "one\ntwo"}', '{"a": "one\\ntwo"}\na\none\ntwo'),
         ({"a": json.dumps({"b": "c\nd"})}, "a\nb\nc\nd"),
+        (r'"one\ntwo"', '"one\\ntwo"\none\ntwo'),
         (r'{"a": "not\njson}', '{"a": "not\\njson}'),
         ('Here:\n```json\n{"a": "\\u0062"}\n```', 'Here:\n```json\n{"a": "\\u0062"}\n```\na\nb'),
         (r'{"a": "\u0062"} and ["\u0063"], {"d', '{"a": "\\u0062"} and ["\\u0063"], {"d\na\nb\nc'),
@@ -54,7 +55,10 @@ def test_no_text_is_lost(value: object) -> None:
     assert all(text in seen or text.strip()[:1] in {"{", "["} for text in leaves(value))
 
 
-@given(st.lists(JSON) | st.dictionaries(st.text(max_size=5), JSON), st.sampled_from([None, 1]))
+@given(
+    st.text(max_size=8) | st.lists(JSON) | st.dictionaries(st.text(max_size=5), JSON),
+    st.sampled_from([None, 1]),
+)
 def test_json_with_an_escape_begins_as_such(value: object, indent: int | None) -> None:
     text = f" {json.dumps(value, indent=indent)}"
 
