@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from signals import heard
 
 from demur.cli import eval_run
 from demur.errors import InputError
@@ -168,13 +169,15 @@ def test_ctrl_c_leaves_a_run_that_goes_on(folder: Path) -> None:
     answers = folder / "x/answers.jsonl"
     with ModelServer(persona="echo", latency_s=0.1) as server:
         words = ["--suite", "smoke", "--target", server.url, "--out", "x", "--concurrency", "1"]
-        with subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *words],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "COVERAGE_PROCESS_START": ""},
-        ) as process:
+        with heard(signal.SIGINT):
+            process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, *words],
+                stderr=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "COVERAGE_PROCESS_START": ""},
+            )
+        with process:
             while not answers.exists() or not answers.stat().st_size:
                 time.sleep(0.01)
             process.send_signal(signal.SIGINT)

@@ -13,6 +13,7 @@ import mcp_toy_server
 import pytest
 from mcp_front import BOTH, HELLO
 from mcp_talk import call, note, request
+from signals import heard
 
 from demur.cli.mcp_listen import Place, add_listening, chosen_place
 from demur.errors import InputError
@@ -109,12 +110,13 @@ class Running:
 @contextmanager
 def running(folder: Path, *words: str, behind: tuple[str, ...] = ()) -> Iterator[Running]:
     command = [sys.executable, "-m", "demur", "mcp", "proxy", "--listen", "0", *words]
-    process = subprocess.Popen(
-        [*command, *(behind or ("--", sys.executable, TOY, "stubborn"))],
-        cwd=folder,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with heard(signal.SIGINT, signal.SIGHUP):
+        process = subprocess.Popen(
+            [*command, *(behind or ("--", sys.executable, TOY, "stubborn"))],
+            cwd=folder,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     try:
         assert process.stderr is not None
         lines = iter(process.stderr.readline, "")
