@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from starlette.applications import Starlette
 
-from demur.errors import InputError
+from demur.listener import bind as bound
+from demur.listener import url_of
 from demur.service.protocol import bounded
 from demur.service.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from demur.service.service import Service
 
-__all__ = ["Server", "bind", "most_connections", "serve", "url_of"]
+__all__ = ["Server", "bind", "most_connections", "serve"]
 
 _BACKLOG = 2048
 # Files that are open for other reasons than calls.
@@ -57,35 +58,9 @@ def bind(settings: ServiceSettings) -> socket.socket:
     Raises:
         InputError: Nothing can listen there.
     """
-    host, port = settings.host.strip("[]"), settings.port
-    where = f"{settings.host}:{port}"
-    try:
-        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise InputError(_reason(error), where=where) from error
-    try:
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        help_text = "another service may listen there: choose a port with --port"
-        raise InputError(_reason(error), where=where, help=help_text) from error
-    return listener
-
-
-def _reason(error: OSError) -> str:
-    return f"cannot listen: {str(error.strerror or error).lower()}"
-
-
-def url_of(listener: socket.socket) -> str:
-    """Return the address that people open."""
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    help_text = "another service may listen there: choose a port with --port"
+    host = settings.host.strip("[]")
+    return bound(host, settings.port, backlog=_BACKLOG, help=help_text)
 
 
 def most_connections(settings: ServiceSettings) -> int:

@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from demur.errors import InputError
-from demur.service.server import bind, url_of
+from demur.listener import url_of
+from demur.service.server import bind
 from demur.service.settings import ServiceSettings
 
 __all__ = ["Supervisor"]

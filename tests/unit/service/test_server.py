@@ -11,8 +11,9 @@ from gates import gate_over, refund
 from listening import folder_of, listening, started
 
 from demur.errors import InputError
+from demur.listener import url_of
 from demur.service.app import build_app
-from demur.service.server import Server, bind, most_connections, serve, url_of
+from demur.service.server import Server, bind, most_connections, serve
 from demur.service.service import Service
 from demur.service.settings import ServiceSettings
 

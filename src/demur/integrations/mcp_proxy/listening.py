@@ -2,15 +2,15 @@
 
 import asyncio
 import contextlib
-import os
 import socket
 from collections.abc import Iterator
 from typing import Any
 
-from demur.errors import InputError
 from demur.integrations.extras import missing_extra
 from demur.integrations.mcp_proxy.front import PATH, Front
 from demur.integrations.mcp_proxy.sessions import MOST_POSTS, Sessions
+from demur.listener import bind as bound
+from demur.listener import url_of as address_of
 
 try:
     import uvicorn
@@ -35,39 +35,18 @@ def bind(host: str, port: int) -> socket.socket:
     Raises:
         InputError: Nothing can listen there.
     """
-    where = f"{host}:{port}"
-    try:
-        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise InputError(_reason(error), where=where) from error
-    try:
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise InputError(_reason(error), where=where, help="choose another port") from error
-    return listener
+    return bound(host, port, backlog=_BACKLOG, help="choose another port")
 
 
-def _reason(error: OSError) -> str:
-    return f"cannot listen: {str(error.strerror or error).lower()}"
-
-
-def url_of(listener: socket.socket) -> str:
+def url_of(taken: socket.socket) -> str:
     """Return the address that a client is given."""
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+    return address_of(taken, PATH)
 
 
 async def listen(
     front: Front,
     sessions: Sessions,
-    listener: socket.socket,
+    taken: socket.socket,
     stopped: asyncio.Event,
     *,
     most_sessions: int,
@@ -90,7 +69,7 @@ async def listen(
             timeout_graceful_shutdown=_GRACE_S,
         )
     )
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    serving = asyncio.create_task(server.serve(sockets=[taken]))
     sweeping = asyncio.create_task(_sweep(sessions, sweep_s))
     told = asyncio.create_task(stopped.wait())
     try:

@@ -1,0 +1,43 @@
+"""A socket that listens for HTTP, and the address it is reached by."""
+
+import os
+import socket
+
+from demur.errors import InputError
+
+__all__ = ["bind", "url_of"]
+
+
+def bind(host: str, port: int, *, backlog: int, help: str) -> socket.socket:  # noqa: A002 - as errors call it
+    """Return a socket that listens; port 0 takes a free one, `help` is for one that is taken.
+
+    Raises:
+        InputError: Nothing can listen there.
+    """
+    where = f"{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InputError(_reason(error), where=where) from error
+    try:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(backlog)
+    except OSError as error:
+        listener.close()
+        raise InputError(_reason(error), where=where, help=help) from error
+    return listener
+
+
+def url_of(listener: socket.socket, path: str = "") -> str:
+    """Return the address at which a listener is reached."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+
+
+def _reason(error: OSError) -> str:
+    return f"cannot listen: {str(error.strerror or error).lower()}"
