@@ -58,7 +58,6 @@ def write(folder: Path) -> None:
 
 
 def _grants() -> list[Grant]:
-    times = {"not_before": NOON - timedelta(hours=1), "expires_at": NOON + timedelta(hours=1)}
     return [
         sign_grant(
             key,
@@ -66,7 +65,8 @@ def _grants() -> list[Grant]:
             kind="approval",
             granted_to="agent:billing",
             scope={"action": "refund"},
-            **times,
+            not_before=NOON - timedelta(hours=1),
+            expires_at=NOON + timedelta(hours=1),
         )
         for key in (KEY, ED25519)
     ]
