@@ -28,18 +28,18 @@ DEEPEST = 100
 
 _SAFE = 2**53
 _FINITE = 1.7976931348623157e308
-# Below this the fast encoder writes an exponent where the standard writes a decimal.
+# Below this the fast encoder writes an exponent, and the standard a decimal.
 _SMALLEST_PLAIN = 1e-5
-# From here on the standard writes an exponent, below it all the digits.
+# From here on the standard writes an exponent.
 _FIRST_EXPONENT = 1e21
 _LONGEST_PLACE = 8
 _HELP = "use strings, finite numbers below 2**53, booleans, null, lists and objects"
-# Canonical for values that are `usual`, and for frozen values made of texts and plain numbers.
+# Canonical for values that are `usual`, and for records of texts and plain numbers.
 fast_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Canonical(NamedTuple):
-    """A value of plain JSON types, copied from what was given, and its canonical bytes.
+    """A copy of a value in plain JSON types, and its canonical bytes.
 
     `usual` says that the fast encoder writes this value, and any part of it, canonically.
     """
@@ -50,7 +50,7 @@ class Canonical(NamedTuple):
 
 
 class _Unfit(Exception):  # noqa: N818 - never leaves this module
-    """A value without canonical form; the path is gathered on the way out."""
+    """A value without canonical form; the path is collected while unwinding."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -67,7 +67,7 @@ def canonicalise(value: object) -> Canonical:
     unusual: list[object] = []
     try:
         plain = _plain(value, unusual, 0)
-        # The fast encoder agrees with the standard on everything but the unusual.
+        # The fast encoder agrees with the standard on everything that is not unusual.
         raw = rfc8785.dumps(plain) if unusual else fast_encode(plain)
     except _Unfit as error:
         raise _input_error(error) from None
@@ -75,10 +75,10 @@ def canonicalise(value: object) -> Canonical:
 
 
 def readable(canonical: Canonical) -> Canonical:
-    """Return the same, if whoever reads its bytes finds the same value.
+    """Return the same object if its bytes decode to the same value.
 
     Raises:
-        InputError: A number is written as an integer that is too large to be read back.
+        InputError: A number would be written as an integer that is too large to read back.
     """
     try:
         if not canonical.usual:
@@ -122,12 +122,12 @@ def digest(value: object) -> str:
 
 
 def digest_of_bytes(raw: bytes) -> str:
-    """Return `sha256:` and the hex digest of bytes that are canonical already."""
+    """Return `sha256:` and the hex digest of canonical bytes."""
     return f"sha256:{hashlib.sha256(raw).hexdigest()}"
 
 
 def _place(path: list[str]) -> str | None:
-    """Return the way to a part, gathered from the inside out; its beginning if it is long."""
+    """Return the path to a part, collected from the inside out; a long path is cut."""
     parts = path[: -_LONGEST_PLACE - 1 : -1]
     return ".".join([*parts, "…"] if len(path) > _LONGEST_PLACE else parts) or None
 
@@ -180,7 +180,7 @@ def _mapping(value: Mapping[Any, Any], unusual: list[object], depth: int) -> dic
     for key, item in value.items():
         name = key if key.__class__ is str and key.isascii() else _key(key, unusual)
         kind = item.__class__
-        # Most values are plain; for those nothing more has to be asked.
+        # The fast path for most values.
         if (kind is str and item.isascii()) or (kind is int and -_SAFE < item < _SAFE):
             copy[name] = item
             continue
@@ -197,7 +197,7 @@ def _key(key: object, unusual: list[object]) -> str:
         raise _Unfit(f"a key must be a string, not `{type(key).__name__}`")
     name = key if key.__class__ is str else str.__str__(key)
     if not name.isascii():
-        # Beyond the first plane, the standard's order is not that of the bytes.
+        # Beyond the first Unicode plane, the standard's order differs from byte order.
         unusual.append(_text(name))
     return name
 
@@ -216,7 +216,7 @@ def _list(value: list[Any] | tuple[Any, ...], unusual: list[object], depth: int)
 
 
 def _other(value: Any, unusual: list[object], depth: int) -> Any:
-    """Return the plain form of other texts and objects, and of subclasses such as enumerations."""
+    """Return the plain form of mappings, other texts, and subclasses such as enums."""
     if isinstance(value, Mapping):
         return _mapping(value, unusual, depth)
     if isinstance(value, str):

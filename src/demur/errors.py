@@ -1,7 +1,7 @@
-"""One exception tree: every error says where, what, and what helps.
+"""One exception tree: every error has a place, a problem and help.
 
-The facts stay apart (`where`, `problem`, `help`), so that the command line,
-the service and a log can each render them in their own way.
+The parts stay separate (`where`, `problem`, `help`), so that the command line, the service and a
+log can each render them in their own way.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ __all__ = [
 def one_line(text: str) -> str:
     """Return `text` with everything that is not printable escaped.
 
-    Messages quote what users wrote; a quoted line break or terminal sequence stays visible text.
+    Messages quote user input; a quoted line break or terminal sequence stays visible.
     """
     if text.isprintable():
         return text
@@ -37,7 +37,7 @@ def one_line(text: str) -> str:
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong: its place, what it is, and what helps."""
+    """One problem: its place, its description, and help."""
 
     where: str | None
     problem: str
@@ -49,7 +49,7 @@ class Problem(NamedTuple):
 
 
 class DemurError(Exception):
-    """Anything demur refuses to work with; carries one problem or several."""
+    """The base of all errors of demur; carries one problem or several."""
 
     def __init__(self, problem: str, *, where: str | None = None, help: str | None = None) -> None:  # noqa: A002 - the attribute users read is `help`
         self.problems: tuple[Problem, ...] = (Problem(where, problem, help),)
@@ -57,17 +57,17 @@ class DemurError(Exception):
 
     @property
     def where(self) -> str | None:
-        """The place of the (first) problem."""
+        """The place of the first problem."""
         return self.problems[0].where
 
     @property
     def problem(self) -> str:
-        """What the (first) problem is."""
+        """The description of the first problem."""
         return self.problems[0].problem
 
     @property
     def help(self) -> str | None:
-        """What helps against the (first) problem."""
+        """The help for the first problem."""
         return self.problems[0].help
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class InputTypeError(DemurError, TypeError):
 
     @classmethod
     def expected(cls, name: str, wanted: str, got: object) -> "InputTypeError":
-        """Return the error for an argument that is not what it must be."""
+        """Return the error for an argument of the wrong type."""
         return cls(f"{name} must be {wanted}, not `{type(got).__name__}`")
 
 
@@ -92,11 +92,11 @@ class UnknownCodeError(DemurError, LookupError):
 
 
 class ManyProblemsError(DemurError, ValueError):
-    """A file that cannot be used; `problems` holds everything that was found."""
+    """A file that cannot be used; `problems` holds all of its problems."""
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> Self:
-        """Return one error that carries all `problems`, in the order they were found."""
+        """Return one error with all `problems`, in order."""
         error = cls(problems[0].problem)
         error.problems = tuple(problems)
         return error
@@ -111,7 +111,7 @@ class PolicyError(ManyProblemsError):
 
 
 class InconsistentError(DemurError, ValueError):
-    """A verdict, class and codes that cannot stand together."""
+    """A verdict, class and codes that contradict each other."""
 
 
 class GrantError(DemurError, ValueError):
@@ -119,4 +119,4 @@ class GrantError(DemurError, ValueError):
 
 
 class MissingExtraError(DemurError, ImportError):
-    """A part that needs an optional dependency which is not installed."""
+    """A feature needs an optional dependency that is not installed."""

@@ -1,4 +1,4 @@
-"""A socket that listens for HTTP, and the address it is reached by."""
+"""A listening socket for HTTP, and its URL."""
 
 import os
 import socket
@@ -9,10 +9,10 @@ __all__ = ["bind", "url_of"]
 
 
 def bind(host: str, port: int, *, backlog: int, help: str) -> socket.socket:  # noqa: A002 - as errors call it
-    """Return a socket that listens; port 0 takes a free one, `help` is for one that is taken.
+    """Return a listening socket. Port 0 takes a free port; `help` goes into the error.
 
     Raises:
-        InputError: Nothing can listen there.
+        InputError: The address cannot be bound.
     """
     where = f"{f'[{host}]' if ':' in host else host}:{port}"
     try:
@@ -34,7 +34,7 @@ def bind(host: str, port: int, *, backlog: int, help: str) -> socket.socket:  # 
 
 
 def url_of(listener: socket.socket, path: str = "") -> str:
-    """Return the address at which a listener is reached."""
+    """Return the URL of a listener."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
 

@@ -61,7 +61,7 @@ def test_what_a_function_gives_in_another_form_does_not_leave(
     given: Any, enforcer: Enforcer
 ) -> None:
     fake = FakeAnthropic(Reply(message(SORRY)))
-    with pytest.raises(UnjudgedError, match="would leave without being judged"):
+    with pytest.raises(UnjudgedError, match="demur cannot check"):
         ask(guarded(fake.client(), enforcer, fallbacks=[lambda _body: given]))
 
 

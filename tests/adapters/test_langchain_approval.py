@@ -338,5 +338,5 @@ def test_what_pauses_a_run_outlasts_the_process(enforcer: Enforcer) -> None:
 def test_another_way_to_ask_is_an_error(enforcer: Enforcer) -> None:
     way: Any = "shout"
 
-    with pytest.raises(InputError, match="unknown way to ask `shout`"):
+    with pytest.raises(InputError, match="unknown mode `shout`"):
         RefusalMiddleware(enforcer, approval=way)

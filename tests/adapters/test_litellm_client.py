@@ -281,9 +281,9 @@ class Odd:
 
 def test_an_answer_that_cannot_be_read_does_not_leave(gate: Gate) -> None:
     guarded = guard_litellm(gate, Odd())
-    with pytest.raises(UnjudgedError, match="would leave without being judged"):
+    with pytest.raises(UnjudgedError, match="demur cannot check"):
         guarded.completion(NAME, [])
-    with pytest.raises(UnjudgedError, match="would leave without being judged"):
+    with pytest.raises(UnjudgedError, match="demur cannot check"):
         guarded.responses("Hi", NAME)
 
 

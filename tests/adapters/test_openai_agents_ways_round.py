@@ -376,7 +376,7 @@ def test_only_an_enforcer_or_a_gate_can_guard() -> None:
 def test_a_way_to_ask_that_is_misspelt_is_told() -> None:
     wrong: Any = "interupt"
 
-    with pytest.raises(InputError, match="unknown way to ask `interupt`"):
+    with pytest.raises(InputError, match="unknown mode `interupt`"):
         AgentsGuard(Enforcer(), approval=wrong)
 
 

@@ -75,7 +75,7 @@ async def later(_body: Any) -> Any:
 def test_what_a_function_gives_in_another_form_does_not_leave(
     other: Any, on_refusal: str, enforcer: Enforcer
 ) -> None:
-    with pytest.raises(UnjudgedError, match="would leave without being judged") as caught:
+    with pytest.raises(UnjudgedError, match="demur cannot check") as caught:
         ask(after(other, enforcer, on_refusal=on_refusal))
     trail = trail_of(caught.value)
     assert trail is not None

@@ -154,7 +154,7 @@ LISTENING = Enforcer()
 @example(b"")
 @example(json.dumps({"prompt": "hello"}).encode("utf-16"))
 def test_no_body_reaches_the_app_unless_it_is_allowed(content: bytes) -> None:
-    """INVARIANT: a body reaches the app only if it was allowed, and as it was judged."""
+    """INVARIANT: a body reaches the app only if it was allowed, and exactly as it was judged."""
     seen = reached(content)
 
     assert seen in ([], [content])
@@ -185,7 +185,7 @@ def said_in(value: Any) -> Iterator[str]:
 @example({"messages": [{"role": "user", "content": [{"text": ORDERS}, {"role": "assistant"}]}]})
 @example({"prompt": "hello", "messages": [{"role": "user", "content": {"q": ORDERS}}]})
 def test_nothing_that_is_said_is_left_out(body: dict[str, Any]) -> None:
-    """INVARIANT: of what is said in a body, nothing is left out but marks of one word."""
+    """INVARIANT: every text of a prompt is checked, except marks of one word."""
     try:
         text = prompt_text(body)
     except InputError:

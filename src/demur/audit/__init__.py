@@ -1,1 +1,1 @@
-"""What was decided, looked at again: packed, told, replayed, held against another policy."""
+"""Past decisions: pack, report, replay and compare them with another policy."""

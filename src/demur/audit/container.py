@@ -1,8 +1,8 @@
-"""A zip file of which every byte is known: members stored as they are, in order, without clock.
+"""A deterministic zip file: members stored uncompressed, in order, without times.
 
-Written and read here, and not by a library, because both ends have to be exact: the same
-members give the same file under any version of Python, and a file with one byte more, less
-or different than that is none of ours. Nothing is compressed, so nothing can unfold.
+It is written and read here and not by a library, because both ends must be exact: the same
+members give the same file under any version of Python, and a file that differs in one byte is
+refused. Without compression there are no zip bombs.
 """
 
 import struct
@@ -23,7 +23,7 @@ _END = struct.Struct("<4s4H2IH")
 _LOCAL_MARK, _CENTRAL_MARK, _END_MARK = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 _VERSION = 20
 _UNIX = 3 << 8
-# The first day that a zip file can name.
+# The first date that a zip file can hold.
 _DATE = (0 << 9) | (1 << 5) | 1
 _READABLE = 0o100644 << 16
 
@@ -60,20 +60,20 @@ def zipped(members: Mapping[str, bytes]) -> bytes:
 
 
 def unzipped(raw: bytes) -> dict[str, bytes]:
-    """Return the members of a file, each held against its checksum.
+    """Return the members of a file, each checked against its checksum.
 
-    What stands around them is not looked at yet: `check_container` does that, after the
-    members were, so that a changed member is named rather than the file.
+    `check_container` checks the bytes around the members afterwards, so that an error names a
+    changed member rather than the file.
 
     Raises:
-        PackError: It is no such file.
+        PackError: It is no pack.
     """
     if len(raw) > LARGEST:
         raise PackError(f"a pack has at most {LARGEST} bytes", where=CONTAINER)
     members: dict[str, bytes] = {}
     for entry in _entries(raw):
         if entry.name in members:
-            raise PackError("the member stands twice", where=entry.name)
+            raise PackError("the member appears twice", where=entry.name)
         members[entry.name] = entry.content
     if not members:
         raise PackError("not a pack: this is no zip file", where=CONTAINER)
@@ -81,10 +81,10 @@ def unzipped(raw: bytes) -> dict[str, bytes]:
 
 
 def check_container(raw: bytes, members: Mapping[str, bytes]) -> None:
-    """Refuse a file that is not exactly what its members give.
+    """Check that a file is exactly what its members give.
 
     Raises:
-        PackError: Something around the members was changed.
+        PackError: A byte around the members was changed.
     """
     if zipped(members) != raw:
         raise PackError("the file was changed around its members", where=CONTAINER)

@@ -1,8 +1,8 @@
-"""Diff: what a candidate policy would have decided about decisions of the past.
+"""Diff: what a candidate policy would have decided about past decisions.
 
-Each decision is judged for itself, without a store: the candidate speaks about the recorded
-request with the recorded findings, recollections and judgements of grants. So what memory
-or a grant made of a decision is no change, and neither is a request id that comes twice.
+Each decision is evaluated alone, without a store: the candidate judges the recorded request with
+the recorded findings, recollections and checks of grants. So effects of memory, grants and
+repeated request ids are no changes.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ __all__ = ["MOST_KEPT", "Change", "Comparison", "Failure", "compare"]
 MOST_KEPT = 1000
 _MOST_REMEMBERED = 4096
 
-# What a caller acts on besides verdict and codes. Order says nothing in any of them.
+# Further fields that a caller acts on. Their order has no meaning.
 _ALSO = (
     "decision_output",
     "refusal_class",
@@ -39,7 +39,7 @@ _ALSO = (
 
 
 class Change(NamedTuple):
-    """A decision that would come out differently; `also` are further fields that change."""
+    """A decision that the candidate would change; `also` lists further changed fields."""
 
     decision_id: str
     action_type: str
@@ -58,12 +58,12 @@ class Failure(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """How a candidate does on decisions of the past.
+    """The result of a candidate policy on past decisions.
 
-    `verdicts` counts from what to what, unchanged ones too; `codes` how often a code would
-    newly appear (`+CODE`) or be gone (`-CODE`); `also` the other fields that change. Of
-    changes and failures only the first are kept, and all are counted. `skipped` were not
-    decided by a policy, and of `erased` ones nothing is left to judge.
+    `verdicts` counts pairs of old and new verdict, unchanged ones too. `codes` counts codes that
+    would appear (`+CODE`) or disappear (`-CODE`), `also` the other changed fields. All changes
+    and failures are counted, and only the first are kept. `skipped` decisions were not made by
+    a policy; `erased` ones have no inputs left.
     """
 
     compared: int
@@ -79,7 +79,7 @@ class Comparison(NamedTuple):
 
     @property
     def sound(self) -> bool:
-        """Whether it says anything: something was compared, and nothing failed."""
+        """Whether it is meaningful: something was compared, and nothing failed."""
         # INVARIANT: nothing compared is never a success.
         return self.compared > 0 and not self.failed
 
@@ -91,9 +91,9 @@ def compare(
     registry: Registry,
     keep: int = MOST_KEPT,
 ) -> Comparison:
-    """Return what a policy would have decided, record by record, in bounded memory.
+    """Return what a policy would have decided on each record, in bounded memory.
 
-    An error in the place of a record, as a file may hold, counts as one that failed.
+    An `InputError` in place of a record, from an unreadable line, counts as a failure.
     """
     tally = _Tally(policy, registry, keep)
     for record in records:
@@ -106,7 +106,7 @@ class _Tally:
         self._policy = policy
         self._registry = registry
         self._keep = keep
-        # One for each way that memory was set to speak.
+        # One engine for each recorded memory setting.
         self._judges: dict[MemorySettings | None, _Judge] = {}
         self._compared = self._changed = self._failed = self._skipped = self._erased = 0
         self._verdicts: Counter[tuple[Verdict, Verdict]] = Counter()
@@ -140,7 +140,7 @@ class _Tally:
     def _decided(self, record: DecisionRecord) -> Decision:
         if not record.seal_holds:
             raise InputError("not what was decided on: its digest differs", where="sealed")
-        # Memory spoke by the settings of then; only the policy is another one.
+        # Use the recorded memory settings; only the policy is new.
         memory = recorded_memory(record)
         judge = self._judges.get(memory)
         if judge is None:
@@ -177,7 +177,7 @@ class _Tally:
 
 
 class _Judge:
-    """Decides as its engine does, and remembers what memory made of the usual evaluations."""
+    """Decides like its engine, and caches decisions that involve memory."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -187,7 +187,7 @@ class _Judge:
         recall, memory = question.recall, self.engine.memory
         if recall is None or memory is None or question.grants or question.accepted:
             return self.engine.judge(question).decision
-        # INVARIANT: a decision depends on the side of its threshold that a score is on, alone.
+        # INVARIANT: a score affects a decision only by the side of its threshold that it is on.
         sides = _sides(recall, memory)
         evaluation = self.engine.judge(replace(question, recall=None)).evaluation
         key = (evaluation, sides, question.attempts_left)
@@ -200,7 +200,7 @@ class _Judge:
 
 
 def _sides(recall: Recall, memory: MemorySettings) -> Recall:
-    """Return a recollection with the same effect, out of the few that there are."""
+    """Return an equivalent recall whose scores are only 0 or 1, so that it can be cached."""
     return Recall(
         failure=Similarity(score=float(recall.failure.score >= memory.escalate)),
         success=Similarity(score=float(recall.success.score >= memory.allow)),

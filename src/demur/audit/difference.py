@@ -1,4 +1,4 @@
-"""Differences between a record and the same record made again, field by field."""
+"""Differences between a record and its replay, field by field."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -10,16 +10,16 @@ from demur.model.record import DecisionRecord, Personal
 
 __all__ = ["SEALED_FIELD", "Difference", "differences", "sealed_differences"]
 
-# What the fields of the sealed half are called: their values may be personal.
+# The prefix of fields of the sealed half, whose values may be personal.
 SEALED_FIELD = "sealed."
 
-# The halves have their own digests, and the engine may be another one.
+# The halves have their own digests, and the engine version may differ.
 _NOT_COMPARED = frozenset({"sealed", "sealed_digest", "chain", "determinism.engine_version"})
 _COMPARED = tuple(f for f in DecisionRecord.__struct_fields__ if f not in _NOT_COMPARED)
 
 
 class Difference(NamedTuple):
-    """A field that came out differently. Both values are plain JSON."""
+    """A field that differs. Both values are plain JSON."""
 
     field: str
     recorded: Any
@@ -27,7 +27,7 @@ class Difference(NamedTuple):
 
 
 def differences(recorded: DecisionRecord, replayed: DecisionRecord) -> Iterator[Difference]:
-    """Yield where two records of one decision differ; of a part with fields, which of them."""
+    """Yield the fields in which two records of one decision differ, nested ones included."""
     for field in _COMPARED:
         yield from _between(field, getattr(recorded, field), getattr(replayed, field))
 
@@ -43,7 +43,7 @@ def sealed_differences(
 
 
 def _between(field: str, recorded: Any, replayed: Any) -> Iterator[Difference]:
-    # A text that redaction blotted out cannot be made again, and was not compared by policy.
+    # A redacted text cannot be rebuilt, and the policy did not compare it.
     if recorded == replayed or field in _NOT_COMPARED or holds_removed(replayed):
         return
     if isinstance(recorded, msgspec.Struct) and type(recorded) is type(replayed):

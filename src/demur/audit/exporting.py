@@ -1,7 +1,7 @@
-"""Exporting: everything that one decision was made of, gathered from the store.
+"""Export a decision as a pack, with everything it depends on.
 
-Policy and registry come by the digests that the record names, never from the files of
-today: a decision is proved by what judged it, or not at all.
+Policy and registry are loaded by the digests that the record names, never from today's files:
+only the policy that decided can prove a decision.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _text(store: Store, kind: str, digest: str) -> str:
         raise InputError(
             f"the store does not hold the {kind} that decided",
             where=digest,
-            help=f"the {kind} of today is never taken instead",
+            help=f"today's {kind} is never used instead",
         )
     return snapshot.text
 
@@ -50,7 +50,7 @@ def _remembered(store: Store, record: DecisionRecord) -> Iterator[Remembered]:
         return
     recall = Recall.of_signals(personal.risk_signals, digest)
     named = {one.memory_id for s in (recall.failure, recall.success) for one in s.top_k}
-    # As of then: what expired since is still evidence for as long as it is kept.
+    # As of that time: experiences that expired since are still evidence while they are kept.
     for one in store.experiences(record.tenant, record.created_at):
         if one.memory_id in named:
             yield Remembered(

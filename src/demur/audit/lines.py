@@ -1,7 +1,7 @@
-"""Records as lines: one JSON object each, in which both halves keep the bytes that digests cover.
+"""Records as JSON lines, in which both halves keep the bytes that digests cover.
 
-`record` is the open half, `sealed` the personal one (null once it was erased) and `chain`
-the place of the record in its tenant's chain. Lines of a spool read as well.
+`record` is the open half, `sealed` the personal one (null once it was erased) and `chain` the
+place of the record in its tenant's chain. Lines of a spool can be read too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,9 +41,9 @@ def write_line(record: DecisionRecord) -> bytes:
 
 
 def read_line(raw: bytes, *, exact: bool = True) -> DecisionRecord:
-    """Return the record in a line, held against its seal and its link.
+    """Return the record in a line, checked against its seal and its link.
 
-    `exact` asks for what this engine writes and nothing besides, as in `whole_record`.
+    `exact` refuses fields that this engine does not write, as in `assemble_record`.
 
     Raises:
         InputError: It is no record, or was changed; `where` is the half at fault.
@@ -57,7 +57,7 @@ def read_line(raw: bytes, *, exact: bool = True) -> DecisionRecord:
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[DecisionRecord | InputError]:
-    """Yield the record of each line, or what is wrong with it; empty lines are passed over."""
+    """Yield the record of each line, or its error; empty lines are skipped."""
     for number, raw in enumerate(lines, start=1):
         text = raw.strip()
         if not text:
@@ -72,13 +72,13 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[DecisionRecord | InputError]:
 def whole_record(
     raw: bytes, sealed: bytes | None, chain: ChainLink | None, *, exact: bool = True
 ) -> DecisionRecord:
-    """Return the record made of its parts, if they belong together.
+    """Return the record built from its parts, if they belong together.
 
-    With `exact`, the open half holds nothing besides what this engine writes: no field that
-    a reader of the bytes would believe and a replay would pass over.
+    With `exact`, the open half may hold only what this engine writes: no extra field that a
+    reader would believe and a replay would ignore.
 
     Raises:
-        InputError: They do not; `where` is `record`, `sealed` or `chain`.
+        InputError: They do not belong together; `where` is `record`, `sealed` or `chain`.
     """
     try:
         bare = _record(raw)
@@ -107,6 +107,6 @@ def _check_link(record: DecisionRecord, raw: bytes) -> None:
         return
     head = Head(record.tenant, link.seq - 1, link.previous)
     if link.seq < 1 or (link.seq == 1 and head != genesis(record.tenant)):
-        raise InputError("no chain has such a place", where="chain")
+        raise InputError("not a valid place in a chain", where="chain")
     if link_hash(head, record.decision_id, raw) != link.hash:
         raise InputError("not the record that the chain holds at this place", where="record")

@@ -1,8 +1,7 @@
-"""A pack: one decision with everything it takes to make it again, anywhere, offline.
+"""A pack: one decision with everything needed to make it again, anywhere, offline.
 
-The manifest names the digest of every member and, if somebody signed the pack, who did.
-The same decision always gives the same file, and a file that differs from it in a single
-byte is found out.
+The manifest names the digest of every member and the signer, if there is one. The same decision
+always gives the same file, and a single changed byte is detected.
 """
 
 from collections.abc import Mapping
@@ -47,7 +46,7 @@ _README = "README.txt"
 _NEEDED = (RECORD, POLICY, REGISTRY, _README)
 _OPTIONAL = (SEALED, MEMORY, EARLIER)
 _MEMBER = {"record": RECORD, "sealed": SEALED, "chain": MANIFEST}
-# Keys that sign grants sign packs too; neither signature can be taken for the other.
+# Keys of grants sign packs too; the prefix keeps the two signatures apart.
 _SIGNED = b"demur pack.v1\n"
 
 _WORDS = b"""\
@@ -66,7 +65,7 @@ This is one decision of demur, and everything that it was made of.
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An experience that the request was compared with: what its score is made of."""
+    """An experience that the request was compared with."""
 
     memory_id: str
     outcome: str
@@ -76,7 +75,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose key says that this pack is genuine."""
+    """The signature of a pack, and the key that made it."""
 
     key_id: str
     algorithm: str
@@ -84,7 +83,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Pack(NamedTuple):
-    """What a pack holds. `signed_by` is the holder of a trusted key that signed it, if checked."""
+    """The content of a pack. `signed_by` is the holder of the trusted key, if it was checked."""
 
     record: DecisionRecord
     policy: str
@@ -110,7 +109,7 @@ class _Manifest(
         return _SIGNED + _plain(msgspec.structs.replace(self, signature=None, digest=""))
 
     def complete(self) -> "_Manifest":
-        """Return the manifest with the digest that vouches for it."""
+        """Return the manifest with its own digest."""
         bare = msgspec.structs.replace(self, digest="")
         return msgspec.structs.replace(bare, digest=digest_of_bytes(_plain(bare)))
 
@@ -165,13 +164,12 @@ def _members(pack: Pack) -> dict[str, bytes]:
 
 
 def read_pack(raw: bytes, keys: KeyRing | None = None) -> Pack:
-    """Return what a pack holds, after everything in it was held against its digest.
+    """Return the content of a pack after checking every digest.
 
-    With `keys`, it also has to be signed by one of them.
+    With `keys`, one of them must have signed it.
 
     Raises:
-        PackError: A byte is not what it was when the pack was written, or who wrote it is
-            not trusted; `where` is the member.
+        PackError: A byte was changed, or the signer is not trusted; `where` is the member.
     """
     # INVARIANT: a pack in which any byte was changed is refused, and the member is named.
     members = unzipped(raw)

@@ -1,7 +1,7 @@
-"""What a record answers: the question as it was put, taken from the record alone.
+"""The engine input of a past decision, taken from its record alone.
 
-What guards saw, what memory recalled and which grants were genuine is taken as recorded,
-because none of it can be found out again. What redaction took out is never guessed.
+Findings, recalled experiences and checks of grants are taken as recorded, because they cannot
+be repeated. What redaction removed is never guessed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ __all__ = [
     "removed_paths",
 ]
 
-# Why a genuine grant did not reach a decision: known from the decision, so it is judged anew.
+# Reasons that follow from the decision itself, so they are checked again.
 _OUT_OF_REACH = frozenset(
     {
         Rejection.NOT_JUDGED,
@@ -36,15 +36,15 @@ _OUT_OF_REACH = frozenset(
 )
 
 
-class Unreplayable(DemurError):  # noqa: N818 - reads as what it says of a decision
-    """A decision that cannot be made again; `where` is what is not there (any more)."""
+class Unreplayable(DemurError):  # noqa: N818 - describes the decision
+    """A decision that cannot be replayed; `where` is the missing part."""
 
 
 def recorded_question(record: DecisionRecord, engine: Engine) -> Question:
-    """Return the question that a record answers.
+    """Return the engine input of a recorded decision.
 
     Raises:
-        Unreplayable: It was erased, no policy answered it, or redaction removed what policy reads.
+        Unreplayable: It was erased, no policy made it, or redaction removed a fact of the policy.
         InputError: What is recorded cannot be used.
     """
     if record.basis == "runtime":
@@ -68,10 +68,10 @@ def recorded_question(record: DecisionRecord, engine: Engine) -> Question:
 
 
 def recorded_memory(record: DecisionRecord) -> MemorySettings | None:
-    """Return by which settings memory spoke; None where it did not.
+    """Return the recorded memory settings; None if memory was not used.
 
     Raises:
-        InputError: What is recorded are no settings.
+        InputError: The recorded settings are invalid.
     """
     settings = record.determinism.memory_settings
     if settings is None and record.determinism.memory_digest is None:
@@ -84,7 +84,7 @@ def recorded_memory(record: DecisionRecord) -> MemorySettings | None:
 
 
 def removed_paths(record: DecisionRecord) -> tuple[str, ...]:
-    """Return what redaction took out of the request, by path."""
+    """Return the paths that redaction removed from the request."""
     return () if record.redaction is None else record.redaction.removed
 
 
@@ -94,13 +94,13 @@ def _recall(record: DecisionRecord, personal: Personal) -> Recall | None:
 
 
 def _check_removed(record: DecisionRecord, personal: Personal, engine: Engine) -> None:
-    """Refuse to guess what redaction took out, or blotted out elsewhere, if policy reads it."""
+    """Raise if the policy reads a part that redaction removed or replaced."""
     removed = removed_paths(record)
     if not removed:
         return
     blotted = tuple(_blotted(personal.request, ""))
     if "" in blotted:
-        raise Unreplayable("redaction blotted out parts of the request", where="request")
+        raise Unreplayable("redaction removed names in the request", where="request")
     read = engine.reads(personal.request, (*removed, *blotted))
     if read:
         problem = "redaction removed what the policy compares: nothing is guessed"
@@ -108,7 +108,7 @@ def _check_removed(record: DecisionRecord, personal: Personal, engine: Engine) -
 
 
 def _blotted(value: Any, path: str) -> Iterator[str]:
-    """Yield where a removed text was blotted out; of a name, where the named part stands."""
+    """Yield the paths of replaced texts; for a replaced key, the path of its parent."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if REMOVED in key:
@@ -122,18 +122,18 @@ def _blotted(value: Any, path: str) -> Iterator[str]:
 
 
 def holds_removed(value: object) -> bool:
-    """Return whether a text shows that something was taken out of it."""
+    """Return whether a text contains the mark of redaction."""
     return isinstance(value, str) and REMOVED in value
 
 
 def _judged(record: DecisionRecord, personal: Personal) -> Mapping[str, str | None]:
-    """Return what was found out about each grant when it was used: why not to believe it."""
+    """Return why each grant was rejected when it was used; None if it counted."""
     grants = {grant.grant_id: grant for grant in personal.grants}
     if any(grants[grant.grant_id] != grant for grant in personal.grants):
-        # What is recorded about an id does not say of which of them.
+        # The recorded reason does not say which of the two it belongs to.
         raise Unreplayable("two grants have one id", where="grants")
     judged: dict[str, str | None] = dict.fromkeys(grants)
-    # In a resolution, what was found out before stands before what was found out in it.
+    # In a resolution, reasons of the earlier decision come first and are overwritten.
     for ignored in record.ignored_grants:
         if ignored.grant_id in judged:
             judged[ignored.grant_id] = None if ignored.why in _OUT_OF_REACH else ignored.why

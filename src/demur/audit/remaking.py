@@ -1,7 +1,7 @@
-"""Remaking a record: the decision in a pack, judged again and written down again.
+"""Rebuild the record of a pack: evaluate the decision again and record it again.
 
-By the same engine and the same recorder that a gate has, so whatever a gate would write is
-compared, and a field that is added to records later is compared from then on.
+It uses the gate's own engine and recorder, so every field that a gate writes is compared, also
+fields that are added to records later.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ __all__ = ["remake"]
 
 
 def remake(pack: Pack, personal: Personal, engine: Engine, question: Question) -> DecisionRecord:
-    """Return the record that the question leads to now, sealed, without a place in a chain.
+    """Return the record that the engine input gives now, sealed, without a place in a chain.
 
     Raises:
         PackError: A part of the pack cannot be used.
-        Unreplayable: What is needed is not in the pack.
+        Unreplayable: A needed part is not in the pack.
     """
     record = pack.record
     before = _resolved(pack)
@@ -49,7 +49,7 @@ def remake(pack: Pack, personal: Personal, engine: Engine, question: Question) -
 
 
 def _resolved(pack: Pack) -> DecisionRecord | None:
-    """Return the decision that the pack's resolves, None if it resolves none."""
+    """Return the decision that the pack's decision resolves, or None."""
     if pack.record.basis == "request":
         return None
     if pack.earlier is None:
@@ -88,10 +88,10 @@ def _asked(record: DecisionRecord, personal: Personal, question: Question) -> As
 def _scope(
     record: DecisionRecord, personal: Personal, before: DecisionRecord | None
 ) -> Mapping[str, str] | None:
-    """Return the scope that is to be taken as given; None where it follows from the request."""
+    """Return the recorded scope if it cannot be derived from the request, or None."""
     if before is not None:
         return before.decision.scope
-    # It was made before redaction.
+    # The scope was computed before redaction.
     return personal.scope if removed_paths(record) else None
 
 

@@ -1,15 +1,14 @@
-"""Replay: make a recorded decision again, from the pack alone, and compare.
+"""Replay: make a recorded decision again from its pack alone, and compare every field.
 
-A replay re-evaluates. The recorded request goes through the recorded policy again, with
-the recorded findings, recollections and judgements of grants; the whole record is then
-made anew, and every field of it is compared. What was erased, what redaction removed and
-the policy compared, and what demur decided itself (a lost store, an id used twice) cannot
-be replayed; that is said, never guessed.
+The recorded request goes through the recorded policy again with the recorded findings,
+recollections and checks of grants; then the whole record is built anew. Erased inputs, redacted
+facts that the policy compares, and decisions that demur made itself (a lost store, an id used
+twice) cannot be replayed: replay says so and never guesses.
 
-Which engine: decisions of this very version have to come out the same. Those of any other
-version are compared just as strictly; where one differs, both versions are named, and the
-entries under "Meaning" in the changelog between them say whether it was to be expected. A
-record with fields that this version does not know is refused: replay it with its own.
+Engine versions: decisions of this version must come out the same. Those of other versions are
+compared just as strictly; a difference names both versions, and the entries under "Meaning" in
+the changelog say whether it was to be expected. A record with unknown fields is refused: replay
+it with the version that wrote it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +39,7 @@ __all__ = ["Replay", "Unreplayable", "check_heads", "engine_of", "replay"]
 
 
 class Replay(NamedTuple):
-    """How a replay went. `notes` say what a reader should know, such as another engine."""
+    """The result of a replay. `notes` are for the reader, such as another engine version."""
 
     record: DecisionRecord
     replayed: DecisionRecord
@@ -49,16 +48,16 @@ class Replay(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether the same decision came out."""
+        """Whether the decision is the same."""
         return not self.differences
 
 
 def replay(pack: Pack) -> Replay:
-    """Return how the decision in a pack compares with the same decision made again.
+    """Make the decision in a pack again, and return the comparison.
 
     Raises:
         PackError: The parts of the pack do not belong together.
-        Unreplayable: What is needed is not in the pack.
+        Unreplayable: A needed part is not in the pack.
     """
     record = pack.record
     engine = engine_of(pack)
@@ -83,10 +82,10 @@ def replay(pack: Pack) -> Replay:
 
 
 def engine_of(pack: Pack) -> Engine:
-    """Return the engine that decided: the pack's policy over the pack's registry.
+    """Return the engine with the policy and registry of the pack.
 
     Raises:
-        PackError: One of them is not the one that the record names.
+        PackError: The record names another policy or registry.
     """
     determinism = pack.record.determinism
     if digest_of_bytes(pack.registry.encode()) != determinism.registry_digest:
@@ -105,13 +104,13 @@ def engine_of(pack: Pack) -> Engine:
 
 
 def check_heads(record: DecisionRecord, heads: Iterable[Head]) -> tuple[str, ...]:
-    """Return what exported heads say about the record's place in its chain, as notes.
+    """Check the record's place in its chain against exported heads, and return notes.
 
-    A head is the hash of one place: it can only speak about the record at that place and
-    about the one that follows.
+    A head is the hash of one place: it proves the record at that place and the link of the
+    one that follows.
 
     Raises:
-        PackError: A head says that another record stands there, or the pack names no place.
+        PackError: A head belongs to another record, or the pack names no place.
     """
     link = record.chain
     if link is None:
@@ -134,19 +133,19 @@ def _sealed_differences(
     again = replayed.personal
     assert again is not None
     fields = ["requester", "scope", "facts"]
-    # Memory's signals stand in the place of any that came in under the same name.
+    # Signals of memory replaced any inputs of the same name.
     if record.basis == "request" and record.determinism.memory_digest is None:
         fields.append("inputs_digest")
-        # Of a continued request, the record does not say which grants came in with it.
+        # The record of a continued request does not say which grants were its own.
         if not removed_paths(record) and record.continues is None:
             fields.append("fingerprint")
     yield from sealed_differences(personal, again, fields)
 
 
 def _place_differences(pack: Pack, personal: Personal) -> Iterator[Difference]:
-    """Yield where the record is not of the tenant or the family that it says it is of."""
+    """Yield differences between the record's tenant or family and its sealed part."""
     record, before = pack.record, pack.earlier
-    # A request need not name its tenant; one that does is never decided for another.
+    # A request may name its tenant; then it is never decided for another one.
     claimed = (personal.request.get("tenant") or {}).get("id", record.tenant)
     pairs: list[tuple[str, Any, Any]] = [("tenant", record.tenant, claimed)]
     if before is not None and before.personal is not None:

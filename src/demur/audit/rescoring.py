@@ -1,8 +1,8 @@
-"""Rescoring: what memory said about a request, computed again from the vectors in a pack.
+"""Rescoring: compute the similarity scores of a request again from the vectors in a pack.
 
-Scores are exact whole-number arithmetic, so a recorded score is right to the last digit or
-it is wrong. Only vectors of the default projection can be compared: another one would need
-its model. Which experiences there were besides the nearest is not in a pack.
+Scores are exact integer arithmetic, so a recorded score is right to the last digit or wrong. Only
+vectors of the default projection can be compared: another projection would need its model. A
+pack holds only the nearest experiences.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ _DIGITS = 6
 
 
 class Rescored(NamedTuple):
-    """Scores that came out differently, and what could not be scored."""
+    """Scores that differ, and notes on what could not be scored."""
 
     differences: tuple[Difference, ...]
     notes: tuple[str, ...]
@@ -35,10 +35,10 @@ def rescored(
     settings: MemorySettings,
     memory: tuple[Remembered, ...],
 ) -> Rescored:
-    """Return how the recorded scores compare with those of the vectors at hand.
+    """Compare the recorded scores with those of the vectors in the pack.
 
     Raises:
-        PackError: The vectors are damaged, or not those of the recorded neighbours.
+        PackError: The vectors are damaged, or do not belong to the recorded neighbours.
     """
     neighbours = {one.memory_id: one for s in (recall.failure, recall.success) for one in s.top_k}
     known = {one.memory_id: one for one in memory}
@@ -76,7 +76,7 @@ def _vector(one: Remembered) -> Vector:
 def _sums(
     recall: Recall, settings: MemorySettings, known: Mapping[str, Remembered]
 ) -> Iterator[Difference]:
-    """Yield which signals do not follow from the neighbours."""
+    """Yield the signals that do not follow from the neighbours."""
     failures = recall.failure.top_k
     pairs = [
         ("failure_similarity", recall.failure.score, _best(recall.failure)),

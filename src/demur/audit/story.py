@@ -1,4 +1,4 @@
-"""Everything that is known about one decision, gathered for whoever asks why."""
+"""The report on one decision: everything that the store knows about it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class RuleTold(NamedTuple):
-    """A rule that matched, in words if its policy is known. In shadow it did not count."""
+    """A matched rule, in words if its policy is known. A shadow rule did not count."""
 
     rule_id: str
     stage: str
@@ -46,7 +46,7 @@ class SimilarTold(NamedTuple):
 
 
 class GrantTold(NamedTuple):
-    """A grant that came in, and what became of it; `why` is None if it counted."""
+    """A grant of the request; `why` says why it was ignored, None if it counted."""
 
     grant_id: str
     kind: str
@@ -55,7 +55,7 @@ class GrantTold(NamedTuple):
 
 
 class Story(NamedTuple):
-    """One decision with what belongs to it: rules in words, codes in words, what came after."""
+    """A decision with its rules and codes in words, similar cases, family and labels."""
 
     record: DecisionRecord
     codes: Mapping[str, str]
@@ -67,7 +67,7 @@ class Story(NamedTuple):
 
 
 def gather_story(store: Store, record: DecisionRecord) -> Story:
-    """Return the story of a decision, told by the policy and the registry of its own time."""
+    """Return the report on a decision, by the policy and registry of its own time."""
     registry = _registry(store, record)
     policy = None if registry is None else _policy(store, record, registry)
     family = store.family(record.tenant, record.root_id or record.decision_id)
@@ -121,19 +121,19 @@ def _similar(signals: Mapping[str, Any]) -> Iterator[SimilarTold]:
 
 
 def grants_told(record: DecisionRecord) -> Iterator[GrantTold]:
-    """Yield the grants that came in with a decision."""
+    """Yield the grants of a decision."""
     personal = record.personal
     if personal is None:
         return
     ignored = {grant.grant_id: grant.why for grant in record.ignored_grants}
     for grant in personal.grants:
-        # What did not count at first may count by now.
+        # A grant that was ignored at first may count now.
         why = None if grant.grant_id in record.lifted_by else ignored.get(grant.grant_id)
         yield GrantTold(grant.grant_id, grant.kind, grant.granted_by, why)
 
 
 def amount_text(record: DecisionRecord) -> str:
-    """Return the amount that was asked for, or nothing."""
+    """Return the requested amount as text; empty if there is none."""
     amount = record.amount
     if amount is None:
         return ""

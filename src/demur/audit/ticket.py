@@ -1,7 +1,7 @@
-"""A decision as Markdown for a ticket: short, bounded, and without what is personal.
+"""A decision as Markdown for a ticket: short, bounded, and without personal data.
 
-Who asked, the facts, the evidence, findings in detail and the notes on labels stay in the
-store, where rights protect them; the id leads there.
+Requester, facts, evidence, details of findings and notes on labels stay in the store, where
+access is controlled; the decision id leads there.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _LONGEST_LINE = 300
 
 
 def ticket(story: Story) -> str:
-    """Return the summary; what is too long is cut, and says so."""
+    """Return the summary; a text that is too long is cut, with a note."""
     text = "\n".join(_lines(story))
     note = f"\n\n… cut; `demur explain {story.record.decision_id}` tells all of it"
     return text if len(text) <= LONGEST else text[: LONGEST - len(note)] + note

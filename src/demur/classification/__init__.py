@@ -1,1 +1,1 @@
-"""From verdict and codes to class, output and the way on; and what authority can lift."""
+"""From verdict and codes to class, output and next step; and grants that lift a refusal."""

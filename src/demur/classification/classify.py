@@ -73,7 +73,7 @@ def as_verdict(verdict: str) -> Verdict:
 
 
 def named(what: str, items: Iterable[str]) -> tuple[str, ...]:
-    """Return the items as strings in order, each once; a lone string is a mistake."""
+    """Return the items as strings in order, each once; a single string is an error."""
     if isinstance(items, str | bytes):
         raise InputTypeError(
             f"{what} must be a list of strings, not one string", help=f"write `[{items!r}]`"

@@ -1,4 +1,4 @@
-"""Make a decision out of a verdict and its codes: classified, with obligations and the way on."""
+"""Make a decision from a verdict and its codes, with class, obligations and next step."""
 
 from collections.abc import Iterable, Mapping
 
@@ -29,7 +29,7 @@ def conclude(
     obligations: Iterable[Obligation] = (),
     registry: Registry | None = None,
 ) -> Decision:
-    """Return the decision that a verdict and its codes amount to.
+    """Return the decision for a verdict and its codes.
 
     `obligations` hold in addition to those of the codes.
 
@@ -46,7 +46,7 @@ def conclude(
     way_on = recovery(
         output, entries, constraints=limits, missing=gaps, attempts_left=attempts_left
     )
-    # INVARIANT: an obligation holds whatever else matched, and after its code was lifted.
+    # INVARIANT: an obligation holds whatever else matched, even after its code was lifted.
     duties = {duty for code in (*names, *resolved) for duty in known[code].obligations}
     duties.update(obligations)
     return Decision(

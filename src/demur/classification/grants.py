@@ -1,4 +1,4 @@
-"""Sign grants, and say why one cannot be believed. Offline: keys, clock and list come in."""
+"""Sign and check grants. Offline: keys, time and revocations are arguments."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -68,7 +68,7 @@ def sign_grant(
         codes=named("codes", codes),
     )
     if grant.granted_by == grant.granted_to:
-        raise GrantError("nobody grants to themselves", help="ask another key holder")
+        raise GrantError("a key holder cannot grant to themselves", help="ask another key holder")
     return msgspec.structs.replace(grant, signature=key.sign(grant.signed_bytes()))
 
 
@@ -83,9 +83,9 @@ def _kind(kind: str) -> GrantKind:
 def why_rejected(
     grant: Grant, keys: KeyRing, *, now: datetime, revoked: Collection[str] = ()
 ) -> Rejection | None:
-    """Return why the grant cannot be believed at `now`, or None if it can.
+    """Return why the grant is invalid at `now`, or None if it is valid.
 
-    Whom and what it covers is judged against a decision, in `resolve`.
+    `resolve` checks whether it covers the requester and scope of a decision.
     """
     if not isinstance(now, datetime):
         raise InputTypeError.expected("`now`", "a datetime", now)
@@ -99,11 +99,11 @@ def why_rejected(
     try:
         genuine = key.verifies(grant.signed_bytes(), grant.signature)
     except InputError:
-        # What has no canonical bytes was never signed.
+        # A grant without canonical bytes was never signed.
         genuine = False
     if not genuine:
         return Rejection.BAD_SIGNATURE
-    # From here on the words of the grant are its key holder's own.
+    # The signature is genuine: from here on, the content is the key holder's.
     checks = (
         (key.holder != grant.granted_by, Rejection.WRONG_HOLDER),
         (not key.may_grant(grant.kind), Rejection.KIND_NOT_PERMITTED),

@@ -1,8 +1,7 @@
 """Keys that sign grants, and the ring of keys that a gate trusts.
 
-Each key belongs to one holder and may be limited to some kinds of grant, so a
-signature proves who granted it, not only that somebody did. HMAC needs nothing
-but the standard library; Ed25519, where whoever verifies cannot sign, needs
+Each key belongs to one holder and may be limited to some kinds of grant, so a signature proves
+who granted. HMAC needs the standard library only; Ed25519, where a verifier cannot sign, needs
 `demur[ed25519]`.
 """
 
@@ -57,7 +56,7 @@ def _scheme(algorithm: Algorithm) -> _Scheme:
 
 
 class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is needed to check a holder's signatures. For HMAC `material` is a secret."""
+    """A key that checks a holder's signatures. For HMAC, `material` is a secret."""
 
     key_id: str
     holder: str
@@ -86,7 +85,7 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key that can make signatures. Keep it where only its holder can read it."""
+    """A key that makes signatures. Keep it where only its holder can read it."""
 
     key_id: str
     holder: str
@@ -131,7 +130,7 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return _encode(_scheme(self.algorithm).sign(_material(self.secret), message))
 
     def trusted(self) -> TrustedKey:
-        """Return the key to hand to those who verify."""
+        """Return the key for verifiers."""
         return TrustedKey(
             key_id=self.key_id,
             holder=self.holder,
@@ -142,7 +141,7 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class KeyRing(Mapping[str, TrustedKey]):
-    """The keys that are trusted, by id. Nothing is trusted that is not in it."""
+    """The trusted keys, by id. No other key is trusted."""
 
     def __init__(self, keys: Iterable[TrustedKey] = ()) -> None:
         self._keys: dict[str, TrustedKey] = {}

@@ -1,7 +1,7 @@
-"""The way on: why, what can be done now, how to proceed, and the machine's next step.
+"""The recovery fields: reason, what can be done now, how to proceed, and the next step.
 
-Plain words from the registry alone, the same for the same decision. Friendlier
-words for people are composed elsewhere; these make sure there is never a dead end.
+Their words come from the registry alone, so the same decision always has the same words and
+never ends in a dead end. Friendlier words for people are composed in `demur.respond`.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Recovery(NamedTuple):
 
 
 def leading(entries: Sequence[Entry]) -> Entry | None:
-    """Return the code that speaks for the decision: strictest, then most severe, then by name."""
+    """Return the leading code of a decision: strictest, then most severe, then by name."""
     refusing = [entry for entry in entries if entry.refusal_class is not None]
     return min(refusing, key=_rank, default=None)
 
@@ -51,13 +51,13 @@ def recovery(
     missing: Sequence[str],
     attempts_left: bool,
 ) -> Recovery | None:
-    """Return the way on, or None where nothing stands in the way."""
+    """Return the recovery fields, or None if no code refuses."""
     lead = leading(entries)
     if lead is None or lead.refusal_class is None or lead.advice is None:
         return None
     refusal_class, advice = lead.refusal_class, lead.advice
     if advice is Advice.ACCEPT_CONSTRAINTS and not constraints:
-        # Nothing is offered that could be accepted.
+        # There are no constraints to accept.
         advice = Advice.CHANGE_REQUEST
     now, proceed = _NOW[refusal_class], ADVICE_MEANING[advice]
     if output is DecisionOutput.ALLOW_CONSTRAINED:

@@ -1,6 +1,6 @@
-"""What authority can lift: grants lift workflow blocks, accepted constraints soft ones.
+"""Resolve a decision: grants lift workflow blocks, accepted constraints lift soft blocks.
 
-Nothing lifts a hard block, nor a code that says nobody could judge.
+Nothing lifts a hard block, nor a code that says that the check could not be made.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,18 +33,18 @@ def resolve(
     judged: Mapping[str, str | None] | None = None,
     registry: Registry | None = None,
 ) -> Decision:
-    """Return the decision after `grants` and `accepted` constraints lifted what they can.
+    """Return the decision after applying `grants` and `accepted` constraints.
 
-    The verdict becomes ALLOW when every code that refuses was lifted; otherwise it
-    stays, and an ABSTAIN stays always: it must be judged first. Grants that do not
-    count are recorded with the reason. Soft codes whose constraints were accepted
-    stay in force as the reason for those constraints.
+    The verdict becomes ALLOW when every refusing code was lifted; otherwise it stays. An
+    ABSTAIN always stays: the check must be made first. Ignored grants are recorded with the
+    reason. Soft codes whose constraints were accepted stay in force as the reason for those
+    constraints.
 
-    `judged` repeats a judgement of long ago, where keys are not at hand: by grant id, why
-    it did not count, or None if it did. A grant that it does not name does not count.
+    `recorded_rejections` replaces the check of grants in a replay without keys: by grant id, why
+    it did not count, or None if it did. Grants that it does not name do not count.
 
     Raises:
-        InputError: There are grants but no clock to judge them by.
+        InputError: There are grants but `now` is missing.
     """
     if not isinstance(decision, Decision):
         raise InputTypeError.expected("a decision", "a Decision", decision)
@@ -86,7 +86,7 @@ def resolve(
 def _still_ignored(
     ignored: Iterable[IgnoredGrant], believed: Iterable[Grant]
 ) -> tuple[IgnoredGrant, ...]:
-    """Return what did not count, without grants that count by now."""
+    """Return the ignored grants, without those that count now."""
     counted = {grant.grant_id for grant in believed}
     return tuple(dict.fromkeys(one for one in ignored if one.grant_id not in counted))
 
@@ -121,12 +121,12 @@ def _untrusted(
     grant: Grant, keys: KeyRing | None, now: datetime | None, revoked: Collection[str]
 ) -> Rejection | None:
     if now is None:
-        raise InputError("grants expire: `now` must say what time it is")
+        raise InputError("grants expire: pass the time as `now`")
     return why_rejected(grant, keys or KeyRing(), now=now, revoked=revoked)
 
 
 def _misses(grant: Grant, decision: Decision, entries: Sequence[Entry]) -> Rejection | None:
-    """Return why a genuine grant does not reach this decision, or None if it does."""
+    """Return why a genuine grant does not apply to this decision, or None if it does."""
     if decision.verdict is Verdict.ABSTAIN:
         return Rejection.NOT_JUDGED
     if grant.granted_to != decision.requester:
@@ -139,13 +139,13 @@ def _misses(grant: Grant, decision: Decision, entries: Sequence[Entry]) -> Rejec
 
 
 def _lifts(grant: Grant, entry: Entry) -> bool:
-    # Registries see to it that only a workflow code which was decided names grants.
+    # Registries ensure that only a decided workflow code names grants.
     return grant.kind in entry.grants and (not grant.codes or entry.code in grant.codes)
 
 
 def _bound(decision: Decision, entries: Sequence[Entry], agreed: Sequence[str]) -> tuple[str, ...]:
     """Return the soft codes that the accepted constraints bind: all of them, or none."""
-    # INVARIANT: ABSTAIN never executes: what nobody could judge is asked again, not lifted.
+    # INVARIANT: ABSTAIN never executes: a check that failed is repeated, not lifted.
     if decision.verdict is Verdict.ABSTAIN:
         return ()
     if not decision.constraints or not set(decision.constraints) <= set(agreed):

@@ -1,4 +1,4 @@
-"""`demur alerts check`: hold alert rules against a store or a log, and tell who must know."""
+"""`demur alerts check`: evaluate alert rules on a store or a log, and notify a webhook."""
 
 import argparse
 import json
@@ -28,7 +28,7 @@ _COLOURS = {State.FIRING: "red", State.UNJUDGED: "yellow", State.QUIET: "green"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 quiet; 1 error, or nobody could be told; 2 usage; 3 firing; 6 unjudged"
+    parser.epilog = "exit: 0 quiet; 1 error, or delivery failed; 2 usage; 3 firing; 6 unjudged"
     add_rules(parser)
     add_config(parser)
     parser.add_argument("--store", metavar="URL", help="count the decisions in this store")
@@ -37,16 +37,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="count the refusals in this log instead; may be given often",
+        help="count the refusals in this log instead; repeatable",
     )
     add_tenant(parser)
-    parser.add_argument("--at", metavar="WHEN", help="check as of then, not of now")
-    parser.add_argument("--json", action="store_true", help="what came of each rule, as JSON")
+    parser.add_argument("--at", metavar="WHEN", help="check as of this time; default: now")
+    parser.add_argument("--json", action="store_true", help="the result of each rule, as JSON")
     add_telling(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what came of the rules, and tell the webhook."""
+    """Print the result of each rule, and notify the webhook."""
     _check(args)
     clock = system_clock()
     now = clock if args.at is None else moment(args.at, clock)
@@ -74,13 +74,13 @@ def _check(args: argparse.Namespace) -> None:
     if args.store is not None and args.config is not None:
         raise InputError("--store and --config both name a store", help="leave one of them out")
     if args.log and args.tenant is not None:
-        raise InputError("a log does not say whose refusals it holds", where="--tenant")
+        raise InputError("a log does not name tenants", where="--tenant")
 
 
 def _usable(
     rules: Sequence[AlertRule], args: argparse.Namespace
 ) -> tuple[list[AlertRule], list[AlertRule]]:
-    """Return the rules to judge, and the built-in ones that no log can answer."""
+    """Return the rules to evaluate, and the built-in rules that a log cannot answer."""
     if not args.log or args.rules is not None:
         return list(rules), []
     skipped = [rule for rule in rules if _needs_decisions(rule)]

@@ -19,7 +19,7 @@ __all__ = ["FORMS", "Form", "configure", "run"]
 
 
 class Form(NamedTuple):
-    """A file that is written for somebody else: its name, and what makes its content."""
+    """An exported file: its name, and the function that builds its content."""
 
     name: str
     make: Callable[[Sequence[AlertRule]], str]
@@ -29,7 +29,7 @@ def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-# The first file of a form is what is printed where no directory is named.
+# Without `--out`, the first file of a format is printed.
 FORMS: dict[str, tuple[Form, ...]] = {
     "prometheus": (Form("demur.rules.yml", prometheus_rules),),
     "grafana": (Form("demur-dashboard.json", lambda rules: _json(grafana_dashboard(rules))),),
@@ -42,14 +42,21 @@ FORMS: dict[str, tuple[Form, ...]] = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("--to", required=True, choices=sorted(FORMS), help="for whom")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write there, not to the screen")
+    parser.add_argument("--to", required=True, choices=sorted(FORMS), help="the target system")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="write the files to this folder; default: standard output",
+    )
     add_rules(parser)
-    parser.add_argument("--json", action="store_true", help="the files, or their names, as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the files, or their names, as JSON"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the rules in the form that was asked for."""
+    """Write the rules in the chosen format."""
     rules = chosen_rules(args).rules
     forms = FORMS[args.to]
     if args.out is None:
@@ -73,4 +80,4 @@ def _make_folder(path: Path) -> None:
     # A path that holds a NUL is a ValueError, not an OSError.
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot make the folder: {reason}", where=str(path)) from error
+        raise InputError(f"cannot create the folder: {reason}", where=str(path)) from error

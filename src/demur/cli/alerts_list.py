@@ -16,18 +16,18 @@ __all__ = ["add_rules", "chosen_rules", "configure", "run"]
 
 
 def add_rules(parser: argparse.ArgumentParser) -> None:
-    """Add `--rules FILE` and `--registry FILE`, to be handed to `chosen_rules`."""
+    """Add `--rules FILE` and `--registry FILE`, which `load_chosen_rules` reads."""
     parser.add_argument(
-        "--rules", type=Path, metavar="FILE", help="the alert rules; the built-in ones if absent"
+        "--rules", type=Path, metavar="FILE", help="the alert rules; default: the built-in rules"
     )
     add_registry(parser)
 
 
 def chosen_rules(args: argparse.Namespace, *registries: str) -> AlertRules:
-    """Return the rules that a command works by; registries may come from settings, too.
+    """Return the chosen rules; `registries` are added to those of the arguments.
 
     Raises:
-        AlertRuleError: They cannot be used.
+        AlertRuleError: The rules are invalid.
     """
     if args.rules is None:
         return builtin_rules()
@@ -37,7 +37,7 @@ def chosen_rules(args: argparse.Namespace, *registries: str) -> AlertRules:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_rules(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a rule")
+    parser.add_argument("--json", action="store_true", help="one JSON object per rule")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def condition(rule: AlertRule) -> str:
-    """Return when a rule fires, in one line."""
+    """Return the condition of a rule in one line."""
     window = f"in {written(rule.window)}"
     what = "" if rule.selector is None else rule.selector.value
     held = f" for {written(rule.hold)}" if rule.hold else ""

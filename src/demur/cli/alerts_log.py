@@ -1,7 +1,7 @@
 """Logs as a source of counts for alert rules, read as `demur triage` reads them.
 
-A log holds refusals, and says nothing of decisions that were allowed. A refusal without a time
-may have been at any: with such lines, numbers are the least that there were.
+A log holds refusals only, no allowed decisions. Refusals without a time are not counted, so counts
+are lower bounds if a log has such lines.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ _COUNTED = {CANONICAL, LEGACY, UNKNOWN}
 
 
 class _LogSource:
-    """Reads the logs anew for each stretch of time, so that it is exact; each only once."""
+    """Reads the logs once for each period of time, and caches the counts."""
 
     def __init__(self, logs: Plan, registries: tuple[str, ...], now: datetime) -> None:
         self._logs = logs
@@ -56,12 +56,12 @@ def log_source(names: Sequence[str], registries: tuple[str, ...], now: datetime)
     """Return the refusals in logs (files, folders, globs) as a source of counts.
 
     Raises:
-        InputError: A log cannot be read, or only once.
+        InputError: A log cannot be read, or is standard input.
         RegistryError: A registry cannot be read.
     """
     if STDIN in names:
-        help_text = "write it to a file; several rules have to look at it"
-        raise InputError("a stream cannot be read again", where="--log", help=help_text)
+        help_text = "write it to a file; several rules read it"
+        raise InputError("standard input cannot be read twice", where="--log", help=help_text)
     logs = plan(names)
     for unread in logs.unread:
         raise InputError(f"cannot read the log: {unread.reason}", where=unread.file)
@@ -69,7 +69,7 @@ def log_source(names: Sequence[str], registries: tuple[str, ...], now: datetime)
 
 
 def _problems(found: LogCounts) -> Iterator[str]:
-    """Yield why there may be more refusals than were counted."""
+    """Yield the reasons why the counts may be too low."""
     if found.undated:
         one = found.undated == 1
         yield f"{found.undated} refusal{' in the log has' if one else 's in the log have'} no time"

@@ -1,7 +1,6 @@
-"""What `demur alerts check` counts: a store with its spool, or logs.
+"""Sources of counts for `demur alerts check`: a store with its spool, or logs.
 
-Decisions of the sample day are made up. They count only where their tenant is named, so that
-nobody is woken by them.
+Decisions of the sample tenant are made up, so they count only if `--tenant` names it.
 """
 
 import argparse
@@ -25,9 +24,9 @@ __all__ = ["Opened", "open_source"]
 
 
 class Opened:
-    """A source of counts that is open until its block ends, and the registries it speaks in.
+    """An open source of counts, as a context manager, with the registries of its codes.
 
-    `note` says what it leaves out.
+    `note` describes the records that the source omits.
     """
 
     def __init__(
@@ -51,10 +50,10 @@ class Opened:
 
 
 def open_source(args: argparse.Namespace, now: datetime, clock: datetime) -> Opened:
-    """Return what the command counts, as of `now`, which need not be what the clock says.
+    """Return the source of counts as of `now`, which may differ from `clock`.
 
     Raises:
-        InputError: There is no such log, store or settings.
+        InputError: The log, the store or the settings do not exist.
     """
     if args.log:
         registries = configured_registries()
@@ -77,7 +76,7 @@ def open_source(args: argparse.Namespace, now: datetime, clock: datetime) -> Ope
 
 
 def _stored(store: Store, clock: datetime, tenant: str | None) -> tuple[Source, str]:
-    """Return the decisions in a store, and a note if some of them are left out."""
+    """Return the decisions in a store, and a note if it omits sample decisions."""
     tenants = [] if tenant is not None else [head.tenant for head in store.heads()]
     if SAMPLE_TENANT not in tenants:
         return StoreSource(store, clock, tenant=tenant), ""
@@ -87,7 +86,7 @@ def _stored(store: Store, clock: datetime, tenant: str | None) -> tuple[Source, 
 
 
 def _spooled(spool: Spool, tenant: str | None) -> Source:
-    """Return the decisions that could not be stored: no store can tell of those."""
+    """Return the decisions that could not be stored and were spooled instead."""
     try:
         spooled = spool.read()
     except StorageError as error:

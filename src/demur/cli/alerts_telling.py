@@ -1,7 +1,6 @@
-"""Telling a webhook of alerts: in the words it understands, once, and nothing lost.
+"""Notify a webhook of alerts, in its own format.
 
-What was told can be remembered in a file: then a rule is told of again only after its
-cooldown, and also once it is over.
+With a state file, a rule is reported again only after its cooldown, and once more when it is over.
 """
 
 import argparse
@@ -25,44 +24,50 @@ _LONGEST_TIMEOUT_S = 120
 
 
 def add_telling(parser: argparse.ArgumentParser) -> None:
-    """Add what `teller` reads."""
-    told = parser.add_argument_group("telling")
+    """Add the options that `make_notifier` reads."""
+    told = parser.add_argument_group("webhook")
     told.add_argument(
-        "--webhook", metavar="URL", help="tell this address, or the one in a file: @FILE"
+        "--webhook", metavar="URL", help="notify this URL, or the URL in a file: @FILE"
     )
-    told.add_argument("--format", choices=_FORMATS, default="json", help="what it understands")
-    told.add_argument("--routing-key", metavar="KEY", help="PagerDuty's key, or @FILE")
-    told.add_argument("--origin", default="", metavar="NAME", help="which system this is")
     told.add_argument(
-        "--state", type=Path, metavar="FILE", help="remember there who was told, for cooldowns"
+        "--format", choices=_FORMATS, default="json", help="the format of the message"
     )
-    told.add_argument("--timeout", type=float, default=10, metavar="S", help="of an attempt")
-    told.add_argument("--retries", type=int, default=3, metavar="N", help="after a failure")
+    told.add_argument("--routing-key", metavar="KEY", help="the PagerDuty routing key, or @FILE")
+    told.add_argument(
+        "--origin", default="", metavar="NAME", help="the name of this system in the message"
+    )
+    told.add_argument(
+        "--state", type=Path, metavar="FILE", help="the file that records deliveries, for cooldowns"
+    )
+    told.add_argument("--timeout", type=float, default=10, metavar="S", help="seconds per attempt")
+    told.add_argument("--retries", type=int, default=3, metavar="N", help="retries after a failure")
 
 
 def _check(args: argparse.Namespace) -> None:
     if args.webhook is None and (args.state is not None or args.routing_key is not None):
-        raise InputError("--state and --routing-key go with --webhook")
+        raise InputError("--state and --routing-key need --webhook")
     if (args.format == "pagerduty") != (args.routing_key is not None) and args.webhook:
-        raise InputError("PagerDuty, and it alone, needs --routing-key")
+        raise InputError("--format pagerduty needs --routing-key, and no other format takes it")
     if not 0 < args.timeout <= _LONGEST_TIMEOUT_S:
-        raise InputError(f"--timeout is above 0, up to {_LONGEST_TIMEOUT_S} seconds")
+        raise InputError(f"--timeout must be above 0 and at most {_LONGEST_TIMEOUT_S} seconds")
     if not 0 <= args.retries <= _MOST_RETRIES:
-        raise InputError(f"--retries is from 0 to {_MOST_RETRIES}")
+        raise InputError(f"--retries must be from 0 to {_MOST_RETRIES}")
 
 
 class _Letter(NamedTuple):
-    """A document to send, and the rules that it tells of."""
+    """A message to send, and the rules that it reports."""
 
     rules: frozenset[str]
     body: dict[str, Any]
 
 
 def teller(args: argparse.Namespace, now: datetime) -> Callable[[Sequence[Alert]], None] | None:
-    """Return what tells the webhook, if one is named, so that it is checked before the rules.
+    """Return the function that notifies the webhook, or None without `--webhook`.
+
+    The options are checked here, before any rule is evaluated.
 
     Raises:
-        InputError: An option or a file cannot be used.
+        InputError: An option or a file is invalid.
     """
     _check(args)
     if args.webhook is None:
@@ -100,7 +105,7 @@ def _letters(notice: Notice, args: argparse.Namespace, key: str) -> list[_Letter
 def _send(
     letters: Sequence[_Letter], url: str, args: argparse.Namespace
 ) -> tuple[frozenset[str], list[WebhookError]]:
-    """Return the rules that the webhook was told of, and what went wrong."""
+    """Return the rules that were delivered, and the errors."""
     sent: set[str] = set()
     failures: list[WebhookError] = []
     for letter in letters:
@@ -116,7 +121,7 @@ def _send(
 def _remembered(
     notice: Notice, before: Mapping[str, Told], sent: frozenset[str]
 ) -> dict[str, Told]:
-    """Return what was told: of a rule whose message failed, still what was told before."""
+    """Return the new delivery state; a rule whose message failed keeps its old state."""
     waiting = {alert.rule.id for alert in (*notice.alerts, *notice.over)} - sent
     kept = {name: one for name, one in before.items() if name in waiting}
     return {**{name: one for name, one in notice.told.items() if name not in waiting}, **kept}
@@ -139,7 +144,7 @@ def _read_state(path: Path | None) -> Mapping[str, Told]:
 def _write_state(path: Path, told: Mapping[str, Told]) -> None:
     beside = path.with_name(f"{path.name}.new")
     try:
-        # Replaced as a whole: a check that is stopped leaves the old state or the new one.
+        # Replace the file in one step: an interrupted check leaves the old or the new state.
         beside.write_bytes(dump_told(told))
         beside.replace(path)
     except OSError as error:

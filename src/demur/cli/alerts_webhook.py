@@ -1,7 +1,6 @@
-"""Tell a webhook: bounded in time, tried again where that can help, silent about secrets.
+"""Post JSON to a webhook, with a timeout and retries.
 
-The address of a webhook is often all that it takes to write there, so no message shows more
-of it than the host.
+The URL of a webhook is often a secret, so messages show only its host.
 """
 
 import time
@@ -21,16 +20,16 @@ __all__ = ["WebhookError", "post", "secret", "shown"]
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
 _AGAIN = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
-_WRONG = "check the address and its key; nothing was lost: the alerts are printed"
-_LATER = "nothing was lost: the alerts are printed, and the next check tells of them again"
+_WRONG = "check the URL and its key; nothing was lost: the alerts are printed"
+_LATER = "nothing was lost: the alerts are printed, and the next check sends them again"
 
 
 class WebhookError(DemurError):
-    """A webhook that did not take a message."""
+    """A webhook that did not accept a message."""
 
 
 class _AttemptError(Exception):
-    """One attempt that failed; `pause_s` is set where trying again may help."""
+    """A failed attempt; `pause_s` is set if a retry may help."""
 
     def __init__(self, problem: str, pause_s: float | None) -> None:
         super().__init__(problem)
@@ -39,14 +38,14 @@ class _AttemptError(Exception):
 
 
 class _Stay(HTTPRedirectHandler):
-    """Follows nowhere: alerts go to the address that was named, and to no other."""
+    """Refuses redirects: alerts go to the given URL only."""
 
     def redirect_request(self, *_args: object, **_named: object) -> None:
-        """Return nothing, which makes a redirection an error."""
+        """Return None, which makes a redirect an error."""
 
 
 def secret(text: str) -> str:
-    """Return a secret from the command line: as it is, or from a file if it is `@FILE`.
+    """Return a secret from the command line: the text itself, or the content of `@FILE`.
 
     Raises:
         InputError: The file cannot be read.
@@ -61,10 +60,10 @@ def secret(text: str) -> str:
 
 
 def shown(url: str) -> str:
-    """Return as much of an address as may be shown.
+    """Return the URL without its secret part: scheme and host.
 
     Raises:
-        InputError: It is no address of a webhook.
+        InputError: It is not an HTTP URL.
     """
     try:
         parts = urlsplit(url)
@@ -74,7 +73,7 @@ def shown(url: str) -> str:
         parts = urlsplit("")
     plain = url.isascii() and url.isprintable() and " " not in url
     if parts.scheme not in {"http", "https"} or not host or not plain:
-        raise InputError("the webhook is no address", help="it begins with https:// or http://")
+        raise InputError("the webhook is not a URL", help="it begins with https:// or http://")
     return f"{parts.scheme}://{host}/…"
 
 
@@ -89,7 +88,7 @@ def post(
     """Send a JSON document; return how many attempts it took.
 
     Raises:
-        WebhookError: It was not taken, however often it was tried.
+        WebhookError: No attempt succeeded.
     """
     where, attempt = shown(url), 0
     while True:
@@ -125,7 +124,7 @@ def _attempt(url: str, body: bytes, timeout_s: float) -> None:
 
 
 def _unreached(error: Exception, timeout_s: float) -> str:
-    """Return why there was no answer; words of an error may quote the address."""
+    """Return why there was no answer, without the text of the error, which may quote the URL."""
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, TimeoutError):
         return f"the webhook did not answer in {timeout_s:g} s"
@@ -134,6 +133,6 @@ def _unreached(error: Exception, timeout_s: float) -> str:
 
 
 def _asked_pause(value: str | None) -> float:
-    """Return for how many seconds a server asks to be left alone; of a date, nothing is made."""
+    """Return the seconds of a `Retry-After` header; 0 for a date or anything else."""
     text = (value or "").strip()
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0

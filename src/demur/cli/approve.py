@@ -1,4 +1,4 @@
-"""`demur approve`: a key holder lifts what holds one decision back, by a grant for it alone."""
+"""`demur approve`: sign a grant that covers one decision, and resolve the decision with it."""
 
 import argparse
 import os
@@ -23,19 +23,19 @@ from demur.model.record import DecisionRecord
 
 __all__ = ["configure", "run"]
 
-# A grant covers this very request, whoever else asks for something alike.
+# The grant covers this request only, not similar ones.
 _SCOPE = ("action", "tenant", "request")
 _HELP = {
-    Rejection.UNKNOWN_KEY: "`keys` in {config} names the keys that count; {key} is not among them",
-    Rejection.BAD_SIGNATURE: "the trusted key `{key}` is another one under the same name",
-    Rejection.WRONG_ALGORITHM: "the trusted key `{key}` is another one under the same name",
+    Rejection.UNKNOWN_KEY: "`keys` in {config} lists the trusted keys; {key} is not among them",
+    Rejection.BAD_SIGNATURE: "the trusted key `{key}` is a different key with the same name",
+    Rejection.WRONG_ALGORITHM: "the trusted key `{key}` is a different key with the same name",
     Rejection.KIND_NOT_PERMITTED: "the trusted key `{key}` may not grant this kind",
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = f"{STATUSES}; of the decision that comes of it"
+    parser.epilog = f"{STATUSES}; of the new decision"
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument(
         "--key", required=True, type=Path, metavar="FILE", help="your NAME.key.json"
@@ -44,16 +44,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--kind",
         default=str(GrantKind.APPROVAL),
         choices=[str(word) for word in GrantKind],
-        help="what is granted",
+        help="the kind of grant",
     )
-    parser.add_argument("--for", dest="period", default="1h", help="how long, like 30m, 8h, 7d")
-    add_tenant(parser, "the decision must be this tenant's")
+    parser.add_argument("--for", dest="period", default="1h", help="validity, like 30m, 8h, 7d")
+    add_tenant(parser, "require that the decision belongs to this tenant")
     parser.add_argument("--json", action="store_true", help="the new record as JSON")
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Sign, resolve, and say what was lifted; the status is that of the new decision."""
+    """Sign the grant, resolve the decision, and return the status of the new decision."""
     key, until = read_signing_key(args.key), period(args.period)
     gate, store = existing_gate(settings(args))
     with gate:
@@ -77,18 +77,18 @@ def _signed(
 ) -> Grant:
     personal = before.personal
     if personal is None:
-        raise InputError(f"decision `{before.decision_id}` was erased: nothing can be granted")
+        raise InputError(f"decision `{before.decision_id}` was erased, so it cannot be approved")
     if before.verdict is Verdict.ALLOW:
-        raise InputError(f"decision `{before.decision_id}` is ALLOW: nothing holds it back")
+        raise InputError(f"decision `{before.decision_id}` is ALLOW, so it needs no approval")
     if before.verdict is Verdict.ABSTAIN:
         raise InputError(
-            "it could not be judged, and what nobody judged nobody can approve",
+            "demur could not judge this request, so nobody can approve it",
             help=before.what_can_be_done_now,
         )
     if personal.requester is None:
         raise InputError(
-            "the request does not say who asks, so nobody can be granted anything",
-            help="requests name it by `subject`: {type: agent, id: billing}",
+            "the request names no subject to grant anything to",
+            help="add `subject` to the request: {type: agent, id: billing}",
         )
     return sign_grant(
         key,
@@ -103,7 +103,11 @@ def _signed(
 
 
 def _liftable(before: DecisionRecord, kind: str, registry: Registry) -> list[str]:
-    """Return the codes that a grant of this kind lifts, or say why there are none."""
+    """Return the codes that a grant of this kind lifts.
+
+    Raises:
+        InputError: It lifts none of them.
+    """
     entries = [registry[code] for code in before.reason_codes]
     codes = [entry.code for entry in entries if kind in entry.grants]
     if codes:
@@ -111,7 +115,7 @@ def _liftable(before: DecisionRecord, kind: str, registry: Registry) -> list[str
     kinds = sorted({str(other) for entry in entries for other in entry.grants})
     names = ", ".join(before.reason_codes)
     raise InputError(
-        f"a grant of {kind} lifts nothing here: {names} ({before.refusal_class})",
+        f"a grant of {kind} does not lift {names} ({before.refusal_class})",
         help=f"try --kind {' or '.join(kinds)}" if kinds else "no grant lifts it",
     )
 
@@ -127,13 +131,13 @@ def _told(
         codes = ", ".join(grant.codes)
         yield one_line(f"{grant.granted_by} lifts {codes} for {grant.granted_to}, until {until}")
     else:
-        yield f"{paint('the grant does not count:', 'bold', 'yellow')} {why.replace('_', ' ')}"
+        yield f"{paint('the grant was rejected:', 'bold', 'yellow')} {why.replace('_', ' ')}"
         advice = _advice(why, grant, args)
         if advice:
             yield f"  {paint('help:', 'cyan')} {one_line(advice)}"
     yield describe_record(after, paint, f"{after.decision_id} (resolves {before.decision_id})")
     if after.may_execute and why is None:
-        yield "the caller may now ask again:"
+        yield "the caller may now repeat the request:"
         yield f"  demur decide FILE --continues {after.decision_id}"
 
 

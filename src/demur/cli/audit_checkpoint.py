@@ -1,4 +1,4 @@
-"""`demur audit checkpoint`: note in the store where the chains end now."""
+"""`demur audit checkpoint`: store the current heads of the chains."""
 
 import argparse
 import json
@@ -17,16 +17,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Keep the ends, and print them."""
+    """Store the heads, and print them."""
     now = timestamp(system_clock())
     with existing_store(settings(args)) as store:
         heads = store.checkpoint(now)
     if args.json:
         print(json.dumps([{**head._asdict(), "created_at": now} for head in heads], indent=2))
     elif not heads:
-        print("no records yet: there is no end to note")
+        print("no records yet: there are no heads to store")
     else:
         rows = ((head.tenant, str(head.seq), head.hash) for head in heads)
         print(table(rows, ("TENANT", "RECORDS", "HASH"), Paint()))
-        print(f"noted at {now}; `demur audit verify` holds the chains to it from now on")
+        print(f"stored at {now}; `demur audit verify` checks the chains against it from now on")
     return 0

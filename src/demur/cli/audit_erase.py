@@ -1,4 +1,4 @@
-"""`demur audit erase`: erase what is personal in a subject's records; the chain still holds."""
+"""`demur audit erase`: erase the personal data in a subject's records; the chain stays valid."""
 
 import argparse
 import json
@@ -14,18 +14,20 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 erased; 1 nothing was erased, or an error; 2 usage"
+    parser.epilog = "exit: 0 erased; 1 nothing erased, or an error; 2 usage"
     parser.add_argument(
-        "--subject", required=True, metavar="WHO", help="who asked, like `agent:billing`"
+        "--subject", required=True, metavar="WHO", help="the subject, like `agent:billing`"
     )
-    add_tenant(parser, f"whose records; `{DEFAULT_TENANT}` if left out")
-    parser.add_argument("--yes", action="store_true", help="erase; else only say what would be")
+    add_tenant(parser, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
+    parser.add_argument(
+        "--yes", action="store_true", help="erase; default: only print what would be erased"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Erase, or say what would be erased."""
+    """Erase, or print what would be erased."""
     config, tenant = settings(args), args.tenant or DEFAULT_TENANT
     with existing_store(config) as store:
         wanted = Filter(tenant=tenant, subject=args.subject)
@@ -34,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
             count = store.erase(tenant, args.subject)
     if not count:
         raise InputError(
-            f"there is nothing of `{args.subject}` in the records of tenant `{tenant}`",
-            help="a subject is written as requests name it, like `agent:billing`",
+            f"tenant `{tenant}` has no records of `{args.subject}`",
+            help="write the subject as in the requests, like `agent:billing`",
         )
     spool = configured_spool(config)
     left = spool is not None and spool.path.exists()
@@ -44,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(args, tenant, count)
         if left and spool is not None:
-            print(f"note: {spool.path} holds decisions that were never stored; look there, too")
+            print(f"note: {spool.path} holds decisions that were never stored; check it, too")
     return int(not args.yes)
 
 
@@ -52,7 +54,7 @@ def _print(args: argparse.Namespace, tenant: str, count: int) -> None:
     what = f"{count} record{'s' * (count != 1)} of {args.subject}, tenant {tenant}"
     if args.yes:
         print(f"erased the personal part of {what}")
-        print("  what was decided and why stays, and the chain still holds")
+        print("  the decisions and their reasons remain, and the chain stays valid")
     else:
-        print(f"would erase the personal part of {what}, and what was learned from them")
-        print("  nothing was erased; --yes does it, and it cannot be undone")
+        print(f"would erase the personal part of {what}, and the experiences learned from them")
+        print("  nothing was erased; --yes erases, and cannot be undone")

@@ -1,4 +1,4 @@
-"""`demur audit heads`: export where the chains end, to be kept where nobody can rewrite it."""
+"""`demur audit heads`: export the heads of the chains, to keep them out of the store's reach."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="write there, not to the screen; an earlier export is never replaced",
+        help="write to this file; an existing file is never replaced",
     )
     add_config(parser)
 
@@ -32,10 +32,10 @@ def run(args: argparse.Namespace) -> int:
         print(document)
         return 0
     write_new(
-        args.out, document + "\n", help_text="earlier exports are evidence: name another file"
+        args.out, document + "\n", help_text="earlier exports are evidence: choose another file"
     )
     print(f"{args.out}: {len(heads)} head{'s' * (len(heads) != 1)}")
     print(
-        "  keep it where whoever writes to the store cannot; `demur audit verify --heads` reads it"
+        "  keep it where the store's writers have no access; `demur audit verify --heads` reads it"
     )
     return 0

@@ -1,4 +1,4 @@
-"""`demur audit retire`: delete a tenant's oldest records; the rest of the chain still holds."""
+"""`demur audit retire`: delete a tenant's oldest records; the rest of the chain stays valid."""
 
 import argparse
 import json
@@ -15,18 +15,20 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 retired; 1 nothing was retired, or an error; 2 usage"
+    parser.epilog = "exit: 0 retired; 1 nothing retired, or an error; 2 usage"
     parser.add_argument(
         "--before", required=True, metavar="WHEN", help="a day, a time, or an age like 365d"
     )
-    add_tenant(parser, f"whose records; `{DEFAULT_TENANT}` if left out")
-    parser.add_argument("--yes", action="store_true", help="delete; else only say what would be")
+    add_tenant(parser, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
+    parser.add_argument(
+        "--yes", action="store_true", help="delete; default: only print what would be deleted"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Delete, or say what would be deleted."""
+    """Delete, or print what would be deleted."""
     tenant = args.tenant or DEFAULT_TENANT
     before = timestamp(moment(args.before, system_clock()))
     with existing_store(settings(args)) as store:
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 def _print(args: argparse.Namespace, what: str) -> None:
     if args.yes:
         print(f"retired {what}")
-        print("  the chain goes on from the last of them, and `demur audit verify` still proves it")
+        print("  the chain continues from the last of them; `demur audit verify` still verifies it")
     else:
         print(f"would delete {what}")
-        print("  nothing was deleted; --yes does it, and it cannot be undone")
+        print("  nothing was deleted; --yes deletes, and cannot be undone")

@@ -18,26 +18,33 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 the chains hold; 1 one is broken, or an error; 2 usage"
+    parser.epilog = "exit: 0 the chains are valid; 1 a chain is broken, or an error; 2 usage"
     add_tenant(parser)
     parser.add_argument(
-        "--from", dest="first", type=int, default=1, metavar="SEQ", help="begin with this record"
+        "--from",
+        dest="first",
+        type=int,
+        default=1,
+        metavar="SEQ",
+        help="the first record to verify",
     )
-    parser.add_argument("--to", dest="last", type=int, metavar="SEQ", help="end with this record")
+    parser.add_argument(
+        "--to", dest="last", type=int, metavar="SEQ", help="the last record to verify"
+    )
     parser.add_argument(
         "--heads",
         type=Path,
         metavar="FILE",
-        help="ends that `demur audit heads` exported before: they show what was cut off since",
+        help="heads exported by `demur audit heads`: they reveal records cut off since then",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print whether the chains hold; 1 if one does not."""
+    """Print whether the chains are valid; 1 if one is not."""
     if args.first < 1 or (args.last is not None and args.last < args.first):
-        raise InputError("records are numbered from 1 on, and --to is not before --from")
+        raise InputError("records are numbered from 1, and --to must not be before --from")
     heads = [] if args.heads is None else _heads(args.heads)
     with existing_store(settings(args)) as store:
         if args.tenant is not None:
@@ -61,11 +68,11 @@ def _heads(path: Path) -> list[Head]:
         reason = str(error.strerror or error).lower()
         raise InputError(f"cannot read the heads: {reason}", where=str(path)) from error
     except (ValueError, RecursionError) as error:
-        raise InputError("no exported heads: not JSON", where=str(path)) from error
+        raise InputError("not exported heads: not JSON", where=str(path)) from error
 
 
 def _check_tenant(tenant: str, backend: Backend, heads: list[Head]) -> None:
-    """Refuse a tenant that nobody knows: that an empty chain holds proves nothing."""
+    """Reject an unknown tenant: a valid empty chain would prove nothing."""
     known = sorted({*backend.tenants(), *(head.tenant for head in heads)})
     if tenant not in known:
         named = f"there are {', '.join(known)}" if known else "there are no records yet"
@@ -94,9 +101,9 @@ def _print(found: Verification, *, exported: bool) -> None:
     elif not found.records:
         print("no records yet: nothing to verify")
     else:
-        print(f"{paint('ok', 'green')} the chains hold: {said}")
+        print(f"{paint('ok', 'green')} the chains are valid: {said}")
         if not exported:
-            hint = "an end that was exported before, by --heads, also shows what was cut off"
+            hint = "--heads with an earlier export also reveals records that were cut off"
             print(paint(hint, "dim"))
 
 

@@ -1,4 +1,4 @@
-"""What a check-up finds: each thing that was looked at, its state, and what helps."""
+"""Results of health checks: name, state, description and help."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -12,7 +12,7 @@ _MOST_SHOWN = 3
 
 
 class State(StrEnum):
-    """How a thing is: well, worth knowing, or to be repaired."""
+    """The state of a health check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -20,7 +20,7 @@ class State(StrEnum):
 
 
 class Check(NamedTuple):
-    """One thing that was looked at. `fix` repairs it, where that is safe to do unasked."""
+    """The result of one health check. `fix` repairs the problem if that is safe to do unasked."""
 
     name: str
     state: State
@@ -40,24 +40,24 @@ class Check(NamedTuple):
 
 
 def ok(name: str, what: str) -> Check:
-    """Return that something is well."""
+    """Return a passed check."""
     return Check(name, State.OK, what)
 
 
 def warning(name: str, what: str, help_text: str | None = None) -> Check:
-    """Return that something is worth knowing."""
+    """Return a check with a warning."""
     return Check(name, State.WARNING, what, help_text)
 
 
 def problem(
     name: str, what: str, help_text: str | None = None, fix: Callable[[], None] | None = None
 ) -> Check:
-    """Return that something has to be repaired."""
+    """Return a failed check."""
     return Check(name, State.PROBLEM, what, help_text, fix)
 
 
 def problems_of(name: str, error: DemurError, more: str | None = None) -> list[Check]:
-    """Return what an error says; of many problems the first few, and by `more` where all are."""
+    """Return the first problems of an error; `more_help` says where to find the others."""
     shown = [
         problem(
             name, f"{found.where}: {found.problem}" if found.where else found.problem, found.help

@@ -1,4 +1,4 @@
-"""Check the machine: rights of files, clock, room on the disk, optional parts."""
+"""Check the machine: file permissions, clock, disk space, extras."""
 
 import shutil
 import stat
@@ -19,14 +19,14 @@ _FIRST_YEAR, _LAST_YEAR = 2025, 2100
 _MIB = 1024 * 1024
 _LEAST, _LITTLE = 64 * _MIB, 1024 * _MIB
 _EXTRAS = {
-    "ed25519": ("cryptography", "grants that gates can check but not sign"),
-    "memory": ("usearch", "fast recall among very many experiences"),
+    "ed25519": ("cryptography", "grants that gates can verify but not sign"),
+    "memory": ("usearch", "fast search among very many experiences"),
     "postgres": ("psycopg", "a store in PostgreSQL"),
 }
 
 
 def check_rights(path: Path, config: Config) -> Iterator[Check]:
-    """Yield which files others on this machine can read or change and should not."""
+    """Yield the files that other users of this machine can read or change and should not."""
     found = [
         *_exposed(_secrets(path, config), _OTHERS, "can be read by every user of this machine"),
         *_exposed(_trusted(path, config), _OTHERS_WRITE, "can be changed by every user"),
@@ -50,14 +50,14 @@ def _closing(file: Path, mode: int) -> Callable[[], None]:
 
 
 def _secrets(path: Path, config: Config) -> Iterator[Path]:
-    """Yield files that hold personal data or can sign."""
+    """Yield the files that hold personal data or signing keys."""
     database, spool = database_path(config), configured_spool(config)
     candidates = [] if database is None else [Path(f"{database}{end}") for end in _PARTS]
     if spool is not None:
         candidates.append(spool.path)
     candidates += sorted(path.parent.glob("*.key.json"))
     if config.keys is not None and "hmac" in _text(Path(config.keys)):
-        # For HMAC the trusted key is the secret itself.
+        # A trusted HMAC key is the secret itself.
         candidates.append(Path(config.keys))
     return (file for file in candidates if file.is_file())
 
@@ -66,7 +66,7 @@ _PARTS = ("", "-wal", "-shm")
 
 
 def _trusted(path: Path, config: Config) -> Iterator[Path]:
-    """Yield files that say what is decided."""
+    """Yield the files that control decisions."""
     named = (path, config.policy, *config.registries, config.keys)
     return (Path(file) for file in named if file is not None and Path(file).is_file())
 
@@ -79,16 +79,16 @@ def _text(path: Path) -> str:
 
 
 def check_clock(now: datetime) -> Iterator[Check]:
-    """Yield whether the clock can be right."""
+    """Yield whether the clock is plausible."""
     if _FIRST_YEAR <= now.year < _LAST_YEAR:
         yield ok("clock", f"{now:%Y-%m-%d %H:%M} UTC")
     else:
-        what = f"it is {now:%Y-%m-%d} here, which cannot be"
-        yield problem("clock", what, "set the clock; records and grants go by it")
+        what = f"the clock says {now:%Y-%m-%d}, which is not plausible"
+        yield problem("clock", what, "set the clock; records and grants depend on it")
 
 
 def check_disk(config: Config) -> Iterator[Check]:
-    """Yield whether there is room for more decisions."""
+    """Yield whether the disk has space for more decisions."""
     database = database_path(config)
     folder = Path() if database is None else database.parent
     if not folder.is_dir():
@@ -96,15 +96,17 @@ def check_disk(config: Config) -> Iterator[Check]:
     free = shutil.disk_usage(folder).free
     said = f"{free / _MIB:,.0f} MiB free"
     if free < _LEAST:
-        yield problem("disk", said, "make room: what cannot be stored is refused")
+        yield problem("disk", said, "free some space: demur refuses requests that it cannot store")
     elif free < _LITTLE:
-        yield warning("disk", said, "make room soon: what cannot be stored is refused")
+        yield warning(
+            "disk", said, "free some space soon: demur refuses requests that it cannot store"
+        )
     else:
         yield ok("disk", said)
 
 
 def check_extras() -> Iterator[Check]:
-    """Yield which optional parts are installed; none is needed unless a setting asks for it."""
+    """Yield which extras are installed; none is needed unless a setting requires it."""
     for extra, (package, use) in _EXTRAS.items():
         if find_spec(package) is not None:
             yield ok("extras", f"{extra}: installed")

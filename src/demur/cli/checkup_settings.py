@@ -1,4 +1,4 @@
-"""Check what an operator wrote: settings, registry, policy, redaction, keys."""
+"""Check the configuration: settings, registry, policy, redaction, keys."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ __all__ = ["check_settings"]
 
 
 def check_settings(path: Path, config: Config) -> Iterator[Check]:
-    """Yield how the settings and the files that they name are."""
+    """Yield checks of the settings and of the files that they name."""
     yield ok("settings", str(path))
     try:
         registry = default_registry(*config.registries)
@@ -36,7 +36,7 @@ def _policy(config: Config, registry: Registry) -> Iterator[Check]:
     try:
         policy = load_policy(config.policy, registry=registry)
     except DemurError as error:
-        all_of_it = f"`demur policy validate {config.policy}` tells all of it"
+        all_of_it = f"`demur policy validate {config.policy}` lists all problems"
         yield from problems_of("policy", error, all_of_it)
         return
     rules = f"{len(policy.rules)} rule{'s' * (len(policy.rules) != 1)}"
@@ -44,13 +44,13 @@ def _policy(config: Config, registry: Registry) -> Iterator[Check]:
     yield from _lint(policy, config, registry)
     mode = policy.mode if config.mode is None else config.mode
     if mode is Mode.ADVISORY:
-        help_text = "that is right for a trial; `enforce` makes them bind"
-        yield warning("mode", "advisory: verdicts are recorded, and do not bind", help_text)
+        help_text = "advisory mode is meant for trials; `enforce` makes verdicts binding"
+        yield warning("mode", "advisory: verdicts are recorded and do not bind", help_text)
 
 
 def _lint(policy: Policy, config: Config, registry: Registry) -> Iterator[Check]:
     remarks = lint_policy(policy, registry)
-    help_text = f"`demur policy lint {config.policy}` tells all of it"
+    help_text = f"`demur policy lint {config.policy}` lists all diagnostics"
     for level, make in ((Level.ERROR, problem), (Level.WARNING, warning)):
         found = [remark for remark in remarks if remark.level is level]
         if found:
@@ -65,8 +65,8 @@ def _redaction(config: Config) -> Iterator[Check]:
         yield from problems_of("redaction", error)
         return
     if profile.name == OFF.name:
-        help_text = "`default` removes what looks like a secret before it is stored"
-        yield warning("redaction", "off: secrets in requests are stored as they come", help_text)
+        help_text = "`default` removes likely secrets before storing"
+        yield warning("redaction", "off: secrets in requests are stored unredacted", help_text)
     else:
         more = f", and {', '.join(config.redact_paths)}" if config.redact_paths else ""
         yield ok("redaction", f"{profile.name}{more}")
@@ -81,12 +81,12 @@ def _keys(config: Config) -> Iterator[Check]:
         return
     if keys:
         holders = ", ".join(sorted({key.holder for key in keys.values()}))
-        yield ok("keys", f"grants of {holders} count")
+        yield ok("keys", f"grants of {holders} are accepted")
     else:
-        yield ok("keys", "none are trusted, so no grant counts")
+        yield ok("keys", "no trusted keys, so no grant is accepted")
 
 
 def _try_out(keys: KeyRing) -> None:
-    """Let each key look at a signature: what it needs has to be installed."""
+    """Verify a signature with each key, to find missing packages."""
     for key in keys.values():
         key.verifies(b"", "")

@@ -1,4 +1,4 @@
-"""Check the store: that it opens and takes writes, that its chains hold, and what was spooled."""
+"""Check the store: it opens, accepts writes, its chains are valid, and the spool is empty."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -18,22 +18,22 @@ __all__ = ["check_spool", "check_store"]
 
 _RECENT = 1000
 _MOST_TENANTS = 100
-# Clocks of machines that share a store differ a little.
+# The clocks of machines that share a store differ a little.
 _SLACK = timedelta(minutes=2)
 
 
 def check_store(config: Config, now: datetime) -> Iterator[Check]:
-    """Yield how the store is; nothing is made where there is none."""
+    """Yield checks of the store, without creating one."""
     path = database_path(config)
     if not config.store:
         help_text = 'set `store = "demur.db"` to keep them'
-        yield warning("store", "none: decisions are made, and cannot be proved later", help_text)
+        yield warning("store", "none: decisions are made, but cannot be proved later", help_text)
     elif path is not None and not path.parent.is_dir():
         yield problem(
-            "store", f"the folder {path.parent} is not there", "make it", _make_folder(path)
+            "store", f"the folder {path.parent} does not exist", "create it", _make_folder(path)
         )
     elif path is not None and not path.exists():
-        yield ok("store", f"{path} is not there yet; the first decision makes it")
+        yield ok("store", f"{path} does not exist yet; the first decision creates it")
     else:
         yield from _opened(config, now)
 
@@ -64,9 +64,9 @@ def _about(store: Store) -> Iterator[Check]:
     records = f"{counts['records']} record{'s' * (counts['records'] != 1)}"
     yield ok("store", f"{info['kind']}, schema {info['schema_version']}, {records}")
     if info["durability"] == "full":
-        yield ok("durability", "full: what was decided survives a power cut")
+        yield ok("durability", "full: decisions survive a power failure")
     else:
-        what = "normal: a power cut may take the last decisions with it"
+        what = "normal: a power failure may lose the last decisions"
         yield warning("durability", what, '`durability = "full"` waits for the disk')
 
 
@@ -77,11 +77,11 @@ def _writable(store: Store) -> Iterator[Check]:
     except StorageError as error:
         yield from problems_of("writing", error)
     else:
-        yield ok("writing", "the store takes writes")
+        yield ok("writing", "the store accepts writes")
 
 
 def _chains(store: Store) -> Iterator[Check]:
-    """Yield whether the newest records of each tenant hold together."""
+    """Yield whether the newest records of each tenant form a valid chain."""
     heads = {head.tenant: head for head in store.heads()}
     tenants = store.backend.tenants()
     found = [
@@ -90,7 +90,7 @@ def _chains(store: Store) -> Iterator[Check]:
     broken = [one for part in found for one in part.breaks]
     for one in broken:
         what = f"broken at record {one.seq} of tenant {one.tenant}: {one.problem}"
-        yield problem("chain", what, "`demur audit verify` reads all of it; keep a copy first")
+        yield problem("chain", what, "copy the store, then run `demur audit verify`")
     records = sum(part.records for part in found)
     if not broken:
         yield ok("chain", _holds(records))
@@ -99,14 +99,14 @@ def _chains(store: Store) -> Iterator[Check]:
         yield warning(
             "chain",
             f"stored too late for their callers: {unconfirmed} of the newest records",
-            "they were told that nothing was decided; is the disk slow, or `deadline_s` short?",
+            "their callers got a timeout; is the disk slow, or `deadline_s` too short?",
         )
 
 
 def _holds(records: int) -> str:
     if records < 2:
-        return "the newest record holds" if records else "no records yet"
-    return f"the newest {records} records hold"
+        return "the newest record is valid" if records else "no records yet"
+    return f"the newest {records} records are valid"
 
 
 def _recent(store: Store, head: Head) -> Verification:
@@ -117,11 +117,11 @@ def _newest(store: Store, now: datetime) -> Iterator[Check]:
     record = next(store.find(newest_first=True, limit=1), None)
     if record is not None and record.created_at > timestamp(now + _SLACK):
         what = f"the newest record is from {record.created_at}, which is in the future"
-        yield problem("clock", what, "set the clock; records are ordered by it")
+        yield problem("clock", what, "set the clock; records are ordered by time")
 
 
 def check_spool(config: Config) -> Iterator[Check]:
-    """Yield whether decisions wait that could not be stored."""
+    """Yield whether the spool holds decisions that could not be stored."""
     spool = configured_spool(config)
     if spool is None:
         return
@@ -139,5 +139,5 @@ def check_spool(config: Config) -> Iterator[Check]:
     yield problem(
         "spool",
         f"{count} decision{'s' * (count != 1)} could not be stored{since}{unreadable}",
-        f"they were refused; find out why, then keep {spool.path} and move it away",
+        f"demur refused them; find the cause, then archive {spool.path}",
     )

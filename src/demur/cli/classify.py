@@ -1,4 +1,4 @@
-"""`demur classify`: class, output and the way on for a verdict and its codes."""
+"""`demur classify`: class, output and advice for a verdict and its codes."""
 
 import argparse
 
@@ -22,7 +22,7 @@ COULD_NOT_JUDGE = 6
 
 
 def exit_status(decision: Decision) -> int:
-    """Return the exit status that tells a script what was decided."""
+    """Return the exit status of a decision."""
     if decision.verdict is Verdict.ABSTAIN:
         return COULD_NOT_JUDGE
     return _STATUS[decision.decision_output]
@@ -31,13 +31,15 @@ def exit_status(decision: Decision) -> int:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "verdict", choices=[str(verdict) for verdict in Verdict], help="what the engine concluded"
+        "verdict", choices=[str(verdict) for verdict in Verdict], help="the verdict of the engine"
     )
     parser.add_argument("codes", nargs="*", metavar="CODE", help="the unresolved reason codes")
     parser.add_argument(
         "--constraint", action="append", default=[], help="a constraint to offer or attach"
     )
-    parser.add_argument("--missing", action="append", default=[], help="something to be supplied")
+    parser.add_argument(
+        "--missing", action="append", default=[], help="something that the caller must supply"
+    )
     parser.add_argument("--last-attempt", action="store_true", help="no attempts are left")
     parser.add_argument("--json", action="store_true", help="the decision as JSON")
 
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(decision: Decision, paint: Paint) -> str:
-    """Return the decision as a few lines for a person."""
+    """Return the decision as a few lines of text."""
     colour = class_colour(decision.refusal_class)
     judged = "ABSTAIN: could not judge" if decision.verdict is Verdict.ABSTAIN else decision.verdict
     output = paint(decision.decision_output, "bold", colour)

@@ -1,4 +1,4 @@
-"""`demur codes diff`: may the new registry replace the old one?"""
+"""`demur codes diff`: check whether a new registry may replace the old one."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     old, new = read_document(args.old), read_document(args.new)
     evolution = compare(old, new)
     if evolution.level is not Level.REFUSED:
-        # A new registry that breaks its own rules cannot follow anything.
+        # An invalid registry cannot replace anything.
         Registry.of(new)
     print(_json(evolution) if args.json else _text(evolution))
     return STATUS[evolution.level]

@@ -1,4 +1,4 @@
-"""`demur codes explain`: what one code means and what to do about it."""
+"""`demur codes explain`: print what one code means and what to do about it."""
 
 import argparse
 import json

@@ -18,12 +18,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", required=True, choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write there, not to the screen")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write to this file; default: standard output"
+    )
     add_registry(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the registry in the form that was asked for."""
+    """Write the registry in the chosen format."""
     content = FORMS[args.to](default_registry(*args.registry))
     if args.out is None:
         sys.stdout.write(content)

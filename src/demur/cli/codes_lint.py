@@ -15,9 +15,9 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 nothing wrong, or warnings alone; 1 an error; 2 usage"
+    parser.epilog = "exit: 0 no errors; 1 an error; 2 usage"
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder to walk")
-    parser.add_argument("--strict", action="store_true", help="warnings count as errors do")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     add_registry(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="a list of JSON objects")
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is wrong; 1 if anything counts."""
+    """Print the diagnostics; 1 if any of them is an error."""
     usages = lint_paths(args.paths, default_registry(*args.registry))
     if args.json:
         print(json.dumps([usage._asdict() for usage in usages], indent=2))

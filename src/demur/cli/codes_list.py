@@ -1,4 +1,4 @@
-"""`demur codes list`: the codes there are, filtered."""
+"""`demur codes list`: list the reason codes that match all filters."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--class", dest="refusal_class", choices=classes, help="only this refusal class"
     )
-    parser.add_argument("--surface", choices=surfaces, help="only codes seen there")
+    parser.add_argument("--surface", choices=surfaces, help="only codes of this surface")
     parser.add_argument("--severity", choices=severities, help="only this severity")
     parser.add_argument("--family", help="only this family, e.g. guard, content, runtime")
     parser.add_argument("--json", action="store_true", help="whole entries as JSON")

@@ -1,4 +1,4 @@
-"""`demur codes new`: add a code to a registry file, or start one."""
+"""`demur codes new`: add a code to a registry file, or create the file."""
 
 import argparse
 import json
@@ -18,22 +18,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("code", metavar="CODE", help="`domain/CODE`, or `CODE` for the core")
     parser.add_argument("--registry", required=True, type=Path, help="the file to add it to")
     parser.add_argument("--parent", help="the core code it refines")
-    parser.add_argument("--description", required=True, help="what is the case, in a sentence")
+    parser.add_argument("--description", required=True, help="what the code means, in one sentence")
     parser.add_argument(
         "--class",
         dest="refusal_class",
         choices=[str(word) for word in RefusalClass],
-        help="if stricter than parent",
+        help="the refusal class, if stricter than the parent's",
     )
     parser.add_argument(
-        "--severity", choices=[str(word) for word in Severity], help="if not the parent's"
+        "--severity",
+        choices=[str(word) for word in Severity],
+        help="the severity; default: the parent's",
     )
     parser.add_argument("--alias", action="append", default=[], help="a legacy phrase it covers")
     parser.add_argument("--dry-run", action="store_true", help="print the file, write nothing")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the registry with the new code in it, then write it."""
+    """Validate the registry with the new code, then write it."""
     raw = _file(args.registry, args.code)
     raw["codes"].append(_entry(args, raw))
     text = json.dumps(raw, indent=2, ensure_ascii=False) + "\n"
@@ -84,10 +86,10 @@ def _entry(args: argparse.Namespace, raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _core_entry(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a complete core entry: what was not given comes from the parent."""
+    """Return a complete core entry; missing fields come from the parent."""
     parent = entry.get("parent")
     if parent is None:
-        raise InputError("a core code made this way needs `--parent` to take its facts from")
+        raise InputError("a core code needs `--parent`, which provides the missing fields")
     own = {
         "title": entry["code"].replace("_", " ").capitalize(),
         "aliases": [],

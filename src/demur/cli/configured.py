@@ -1,4 +1,4 @@
-"""Registries that the settings name, for commands that work without settings, too."""
+"""Registries from the settings, for commands that also work without settings."""
 
 from demur.cli.workspace import read_settings
 from demur.gate.config import find_config
@@ -7,10 +7,10 @@ __all__ = ["configured_registries"]
 
 
 def configured_registries() -> tuple[str, ...]:
-    """Return the organisations' registries in the settings of this folder; none without any.
+    """Return the registries that the settings of this folder name, or none without settings.
 
     Raises:
-        InputError: There are settings, and they cannot be used.
+        InputError: The settings are invalid.
     """
     path = find_config()
     return () if path is None else read_settings(path).registries

@@ -33,43 +33,45 @@ from demur.model.request import read_request
 
 __all__ = ["configure", "run"]
 
-# From what lets the action run to what stops it for good.
+# Exit statuses from the most permissive to the strictest.
 _STRICTNESS = (0, 5, 4, COULD_NOT_JUDGE, 3)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = (
-        f"{STATUSES}; of many requests, the strictest; in advisory mode 0, for nothing binds"
-    )
+    parser.epilog = f"{STATUSES}; the strictest of many requests; always 0 in advisory mode"
     parser.add_argument(
         "file",
         nargs="?",
         default=STANDARD_INPUT,
         metavar="FILE",
-        help="a request as JSON, a list of them, or one a line; `-` is standard input",
+        help="a request as JSON, a list, or one per line; `-` is standard input",
     )
     parser.add_argument(
         "--finding",
         action="append",
         default=[],
         metavar="CODE[:SURFACE]",
-        help="what a guard saw; the surface is the code's first if left out; may be given often",
+        help="a finding of a guard; default surface: the first of the code; repeatable",
     )
     parser.add_argument(
         "--grant", action="append", default=[], type=Path, metavar="FILE", help="a signed grant"
     )
     parser.add_argument(
-        "--accept", action="append", default=[], metavar="TEXT", help="a constraint to accept"
+        "--accept", action="append", default=[], metavar="TEXT", help="a constraint that you accept"
     )
     parser.add_argument(
-        "--continues", metavar="ID", help="the earlier decision that this asks again; or `last`"
+        "--continues",
+        metavar="ID",
+        help="the earlier decision that this request continues; or `last`",
     )
-    add_tenant(parser, "for whom it is decided; a request for somebody else is an error")
+    add_tenant(parser, "the tenant; a request for another tenant is an error")
     parser.add_argument("--dry-run", action="store_true", help="decide, and store nothing")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the record there, as JSON")
     parser.add_argument(
-        "--json", action="store_true", help="the whole record as JSON; of many, one a line"
+        "--out", type=Path, metavar="FILE", help="write the record to this file, as JSON"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="the whole record as JSON; many records: one per line"
     )
     add_config(parser)
 
@@ -89,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(_listing(records, Paint())))
     else:
         print(describe_record(records[0], Paint(), _known_by(records[0], config, args)))
-    # Last: it was decided, whether or not the file can be written.
+    # Write last: the decision stands even if the file cannot be written.
     if args.out is not None:
         write(args.out, _json(records, listed=found.listed) + "\n")
     return max(map(record_status, records), key=_STRICTNESS.index, default=0)
@@ -109,7 +111,7 @@ def _one(gate: Gate, request: PlacedRequest, args: argparse.Namespace) -> Decisi
 
 def _continuing(gate: Gate, value: Any, args: argparse.Namespace) -> Any:
     if gate.store is None:
-        raise InputError("without a store there is nothing to continue")
+        raise InputError("--continues needs a store")
     earlier = find_record(gate.store, args.continues, args.tenant)
     return {**value, "continues": earlier.decision_id} if isinstance(value, dict) else value
 
@@ -122,10 +124,10 @@ def _many(
     given = [option for option, value in alone.items() if value]
     if given:
         raise InputError(
-            f"{given[0]} belongs to one request, and there are {len(requests)}",
-            help="decide them one by one",
+            f"{given[0]} applies to one request, and the file has {len(requests)}",
+            help="decide the requests one by one",
         )
-    # Said by place, because the gate takes all of them or none.
+    # Check each request here, so that an error names its place; the gate takes all or none.
     for request in requests:
         with placed(request.where):
             read_request(request.value)
@@ -153,7 +155,7 @@ def _json(records: Sequence[DecisionRecord], *, listed: bool) -> str:
 
 
 def _known_by(record: DecisionRecord, config: Config, args: argparse.Namespace) -> str:
-    """Return under which id a decision is found again, or why it is not."""
+    """Return the id of a stored decision, or why it was not stored."""
     if args.dry_run:
         return "none: a dry run stores nothing"
     if record.chain is not None:

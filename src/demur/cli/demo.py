@@ -1,4 +1,4 @@
-"""`demur demo`: a short tour, offline: format, parse, classify, decide, prove, explain."""
+"""`demur demo`: a short offline tour: format, parse, classify, decide, prove, explain."""
 
 import argparse
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ LOG = (
     "2026-11-15T08:30:12Z INFO llm - here is the summary you asked for",
     "2026-11-15T08:30:15Z WARN pay - REFUSED: REFUND_OVER_ESCALATION_LIMIT: order 1042",
 )
-# The tour must read the same every time, so its clock and key are fixed.
+# The clock and the key are fixed, so that the output of the tour never changes.
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: there are none."""
+    """Add no arguments."""
     del parser
 
 

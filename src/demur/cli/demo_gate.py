@@ -1,4 +1,4 @@
-"""The second half of the tour: real decisions, stored, explained, lifted, replayed and proved."""
+"""The gate part of the tour: decide, store, explain, approve, learn, replay and verify."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ _TEMPLATES = files("demur.cli") / "templates"
 
 
 class _Steady:
-    """A clock and a source of randomness that are the same in every tour."""
+    """A deterministic clock and source of entropy."""
 
     def __init__(self, start: datetime) -> None:
         self._start = start
@@ -90,7 +90,7 @@ def _lifted(
 
 
 def _approval(asked: DecisionRecord, key: SigningKey, start: datetime) -> Grant:
-    """Return a grant for exactly what was asked."""
+    """Return a grant that covers exactly this request."""
     personal = asked.personal
     assert personal is not None
     assert personal.requester is not None

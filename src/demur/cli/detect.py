@@ -1,4 +1,4 @@
-"""`demur detect`: which recorded answers refuse, counted by kind, language and code."""
+"""`demur detect`: count the refusals among recorded answers by kind, language and code."""
 
 import argparse
 import json
@@ -23,13 +23,13 @@ FOUND = 3
 _LIMIT = re.compile(r"(full|partial|refused)\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%")
 _SHOWN_BAD = 20
 _EPILOG = (
-    "exit: 0 everything that could be read was judged; 1 an error; 2 usage;"
-    " 3 more was refused than --fail-over allows"
+    "exit: 0 all readable answers were judged; 1 an error; 2 usage;"
+    " 3 more refusals than --fail-over allows"
 )
 
 
 class Judged(NamedTuple):
-    """A line of the input: where it stands, and its signal or what is wrong with it."""
+    """A line of the input: its place, and its signal or its problem."""
 
     where: str
     signal: RefusalSignal | None
@@ -44,29 +44,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         default=[STANDARD_INPUT],
         metavar="FILE",
-        help="answers, one JSON object a line; `-` is standard input",
+        help="answers, one JSON object per line; `-` is standard input",
     )
     parser.add_argument(
         "--response-field",
         default="response",
         metavar="NAME",
-        help="where the answer stands; `choices.0.message.content` goes deeper",
+        help="the field of the answer; nested like `choices.0.message.content`",
     )
     parser.add_argument(
-        "--prompt-field", default="prompt", metavar="NAME", help="where the prompt stands, if any"
+        "--prompt-field", default="prompt", metavar="NAME", help="the field of the prompt, if any"
     )
-    parser.add_argument("--each", action="store_true", help="one JSON object an answer, no counts")
+    parser.add_argument("--each", action="store_true", help="one JSON object per answer, no counts")
     parser.add_argument("--json", action="store_true", help="the counts as one JSON object")
     parser.add_argument(
         "--fail-over",
         metavar="LIMIT",
         type=_limit,
-        help=f"exit with {FOUND} beyond it: `full>10%%`, `partial>5%%` or `refused>10%%` (both)",
+        help=f"exit with {FOUND} above a limit: `full>10%%`, `partial>5%%`, `refused>10%%` (both)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what the answers are, each or counted."""
+    """Print each answer's signal, or the counts."""
     counts = _Counts()
     for name in args.files:
         for judged in _judged(name, args.response_field, args.prompt_field):
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Counts:
-    """What was seen so far; answers themselves are not kept."""
+    """Counts of the answers so far; answers themselves are not kept."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter({str(kind): 0 for kind in RefusalKind})
@@ -96,7 +96,7 @@ class _Counts:
 
     @property
     def answers(self) -> int:
-        """How many lines held an answer."""
+        """The number of lines with an answer."""
         return self.kinds.total()
 
     def add(self, judged: Judged) -> None:
@@ -150,7 +150,7 @@ class _Counts:
         print(", ".join(notes))
 
     def complain(self) -> None:
-        """Say on standard error which lines could not be read."""
+        """Print the lines that could not be read to standard error."""
         for judged in self.bad:
             print(f"{one_line(judged.where)}: {one_line(judged.problem)}", file=sys.stderr)
         if self.bad_count > len(self.bad):
@@ -160,7 +160,7 @@ class _Counts:
 def _limit(text: str) -> tuple[str, float]:
     found = _LIMIT.fullmatch(text.strip())
     if found is None:
-        raise argparse.ArgumentTypeError(f"`{text}` is no limit; write it like `full>10%`")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a limit; write it like `full>10%`")
     return found[1], float(found[2])
 
 
@@ -199,7 +199,7 @@ def _judge(where: str, raw: bytes, response: str, prompt: str) -> Judged:
 
 
 def _field(row: Any, name: str) -> Any:
-    """Return what stands at a dotted name, or None. A key may hold dots itself."""
+    """Return the value at a dotted name, or None. A key may itself contain dots."""
     if isinstance(row, dict) and name in row:
         return row[name]
     first, dot, rest = name.partition(".")

@@ -1,4 +1,4 @@
-"""`demur diff`: what a candidate policy would have decided about decisions of the past."""
+"""`demur diff`: compare a candidate policy with past decisions."""
 
 import argparse
 import json
@@ -27,39 +27,40 @@ _CHOICES = ("since", "until", "tenant", "action", "config")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "exit: 0 nothing would change (or --allow-changes); 1 something would, a decision could "
-        "not be compared, or there was none to compare; 2 usage"
+        "exit: 0 no changes (or --allow-changes); 1 changes, errors, or nothing to compare; 2 usage"
     )
     parser.add_argument(
         "records",
         nargs="?",
         type=Path,
         metavar="RECORDS",
-        help="lines of `demur export --all`; without them, the decisions in the store",
+        help="lines of `demur export --all`; default: the decisions in the store",
     )
-    parser.add_argument("--policy", required=True, metavar="FILE", help="the candidate")
+    parser.add_argument("--policy", required=True, metavar="FILE", help="the candidate policy")
     parser.add_argument("--action", metavar="TYPE", help="only decisions on this type of action")
     add_period(parser)
     add_tenant(parser)
     add_registry(parser)
     parser.add_argument(
-        "--allow-changes", action="store_true", help="changes are no failure; errors still are"
+        "--allow-changes",
+        action="store_true",
+        help="exit with 0 despite changes; errors still fail",
     )
     parser.add_argument(
         "--limit",
         type=int,
         default=_USUAL,
         metavar="N",
-        help=f"show so many changed decisions, {_USUAL} unless said otherwise; all are counted",
+        help=f"the number of changed decisions to show (default: {_USUAL}); all are counted",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what would change; 0 if nothing would and everything was compared."""
+    """Print the changes; 0 if there are none and all decisions were compared."""
     if args.limit < 0:
-        raise InputError(f"--limit takes a number from 0 on, not `{args.limit}`")
+        raise InputError(f"--limit must be 0 or more, not `{args.limit}`")
     found = _from_store(args) if args.records is None else _from_file(args)
     if args.json:
         print(json.dumps(_as_json(found), indent=2))
@@ -78,8 +79,8 @@ def _from_store(args: argparse.Namespace) -> Comparison:
 def _from_file(args: argparse.Namespace) -> Comparison:
     given = [name for name in _CHOICES if getattr(args, name) is not None]
     if given:
-        problem = f"--{given[0]} chooses in the store, and a file is named"
-        raise InputError(problem, help="choose when you export")
+        problem = f"--{given[0]} selects in the store, and you named a file"
+        raise InputError(problem, help="filter when you export")
     registry = default_registry(*args.registry)
     with args.records.open("rb") as lines:
         return _compare(args, registry, read_lines(lines))
@@ -177,6 +178,6 @@ def _closing(found: Comparison, paint: Paint) -> str:
     counts += [f"{found.erased} erased"] if found.erased else []
     words = ", ".join(counts)
     if not found.compared:
-        words += ": nothing was compared, so nothing is known"
+        words += ": nothing to compare"
     colour = "red" if not found.sound else "yellow" if found.changed else "green"
     return paint(words, colour)

@@ -1,4 +1,4 @@
-"""`demur doctor`: whether settings, policy, store, rights, clock and disk are as they should be."""
+"""`demur doctor`: check settings, policy, store, file permissions, clock and disk."""
 
 import argparse
 import json
@@ -18,24 +18,24 @@ from demur.gate.clock import system_clock
 __all__ = ["configure", "examine", "run"]
 
 _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.PROBLEM: "red"}
-# A repair may bring to light what it hid: a folder, then what is in it.
+# A fix may reveal another problem: first a missing folder, then its content.
 _ROUNDS = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 no problem is left, warnings alone are none; 1 one is; 2 usage"
+    parser.epilog = "exit: 0 no problems, warnings allowed; 1 problems; 2 usage"
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="repair what is safe to: make missing folders, close files to other users",
+        help="apply safe fixes: create missing folders, remove permissions of other users",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was found; 1 if a problem is left."""
+    """Print the checks; 1 if a problem remains."""
     now = system_clock()
     checks = list(examine(args, now))
     fixed: list[Check] = []
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine(args: argparse.Namespace, now: datetime) -> Iterator[Check]:
-    """Yield everything that was looked at."""
+    """Yield the results of all checks."""
     yield from _workspace(args, now)
     yield from check_clock(now)
     yield from check_extras()
@@ -74,7 +74,7 @@ def _workspace(args: argparse.Namespace, now: datetime) -> Iterator[Check]:
 
 
 def _repaired(checks: Sequence[Check]) -> Iterator[Check]:
-    """Yield the checks whose repair worked; one that did not stays a problem."""
+    """Yield the checks whose fix succeeded; the others stay problems."""
     for check in checks:
         if check.fix is None:
             continue

@@ -1,4 +1,4 @@
-"""Deciding without storing: the store is read as always, and nothing is written to it."""
+"""Decide without storing: the store is read, and nothing is written to it."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ __all__ = ["dry_gate"]
 
 
 class _DryStore(Store):
-    """A store that only seems to take records: earlier ones are known, new ones are not kept."""
+    """A store that reads earlier records and discards new ones."""
 
     def put(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> Stored:
         """Return what storing the record would have returned."""
@@ -32,10 +32,7 @@ class _DryStore(Store):
 
 
 def dry_gate(config: Config) -> Gate:
-    """Return a gate that decides by the settings, remembers what was learned, and stores nothing.
-
-    What cannot be stored is not spooled either.
-    """
+    """Return a gate that decides by the settings and memory, and neither stores nor spools."""
     path = database_path(config)
     absent = path is not None and not path.exists()
     gate = open_gate(replace(config, spool="", store="" if absent else config.store))

@@ -1,4 +1,4 @@
-"""`demur emit FORM`: a refusal in the form that another system reads."""
+"""`demur emit FORM`: write a refusal in the format of another system."""
 
 import argparse
 import json
@@ -26,13 +26,13 @@ _HOOK = "claude-code"
 _WHERE = "standard input"
 _OPTIONS = {
     "event": "hook event to answer",
-    "event_id": "id of the event; a new one if left out",
+    "event_id": "id of the event; default: a new id",
     "instance": "URI of this occurrence",
-    "request_id": "id of the JSON-RPC request that is answered",
-    "source": "URI of what enforced the refusal",
-    "subject": "what the refusal is about",
-    "time": "when it was refused; now if left out",
-    "words": "text for people, put before the refusal line",
+    "request_id": "id of the JSON-RPC request to answer",
+    "source": "URI of the enforcing system",
+    "subject": "subject of the refusal",
+    "time": "time of the refusal; default: now",
+    "words": "text for people, before the refusal line",
 }
 
 
@@ -40,8 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "reads refusals from standard input: envelopes (`demur format --json`, one object or one "
-        "a line) or refusal lines. exit: 0 written, 1 not a refusal, 2 usage; `claude-code` prints "
-        "one object, and exits with 2 where it cannot, so that the host blocks"
+        "per line) or refusal lines. exit: 0 written, 1 not a refusal, 2 usage; `claude-code` "
+        "prints one object, and exits with 2 on any error, so that the host blocks"
     )
     forms = sorted(FORMS)
     parser.add_argument("form", choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}")
@@ -57,15 +57,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ask",
         action="store_true",
-        help="let the person at the terminal approve what waits for approval (claude-code)",
+        help="ask the user at the terminal for approval (claude-code)",
     )
-    parser.add_argument("--halt", action="store_true", help="stop the agent too (claude-code)")
-    parser.add_argument("--json", action="store_true", help="one object a line, not indented")
+    parser.add_argument("--halt", action="store_true", help="also stop the agent (claude-code)")
+    parser.add_argument("--json", action="store_true", help="one object per line, not indented")
     add_registry(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print each refusal in the form that was asked for."""
+    """Print each refusal in the chosen format."""
     if args.form != _HOOK:
         return _run(args)
     # INVARIANT: what a hook cannot write as a refusal blocks all the same.
@@ -89,7 +89,7 @@ def _run(args: argparse.Namespace) -> int:
     registry = default_registry(*args.registry)
     refusals = _refusals(registry)
     if args.form == _HOOK:
-        # The host reads one object: two of them are none, and the action would run.
+        # The host reads exactly one object. It ignores output with two, and the action would run.
         refusals = [max(refusals, key=_strictness)]
     written = [
         form.write(refusal, **_arguments(form, given, new_id, registry)) for refusal in refusals
@@ -118,7 +118,7 @@ def _check_options(name: str, form: Form, given: dict[str, Any]) -> None:
 def _arguments(
     form: Form, given: dict[str, Any], new_id: IdSource, registry: Registry
 ) -> dict[str, Any]:
-    """Return what the form is called with; clock and ids enter here."""
+    """Return the arguments of the form; clock and ids enter here."""
     arguments = dict(given)
     if "time" in form.needs:
         now = system_clock()
@@ -137,7 +137,7 @@ def _refusals(registry: Registry) -> list[Refusal]:
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8, from byte {error.start} on", where=_WHERE) from error
     if not text:
-        raise InputError("there is no refusal in it", where=_WHERE, help=_help())
+        raise InputError("the input holds no refusal", where=_WHERE, help=_help())
     if (whole := _object(text)) is not None:
         return [_envelope(whole, _WHERE)]
     lines = enumerate(text.split("\n"), 1)
@@ -150,7 +150,7 @@ def _refusal(line: str, number: int, registry: Registry) -> Refusal:
         return _envelope(value, where)
     refusal = from_refusal_line(line, registry=registry)
     if refusal is None:
-        raise InputError("this is no refusal", where=where, help=_help())
+        raise InputError("not a refusal", where=where, help=_help())
     return refusal
 
 
@@ -165,7 +165,7 @@ def _object(text: str) -> dict[str, Any] | None:
 def _envelope(value: dict[str, Any], where: str) -> Refusal:
     refusal = from_envelope(value)
     if refusal is None:
-        raise InputError("this object is no refusal envelope", where=where, help=_help())
+        raise InputError("not a refusal envelope", where=where, help=_help())
     return refusal
 
 

@@ -1,4 +1,4 @@
-"""`demur eval compare`: what flipped between two runs, which way, and whether it is noise."""
+"""`demur eval compare`: list the rows that flipped between two runs, and test for noise."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -22,25 +22,25 @@ __all__ = ["comparison_lines", "configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 compared, whatever changed; 1 an error; 2 usage"
+    parser.epilog = "exit: 0 compared; 1 an error; 2 usage"
     parser.add_argument("before", type=Path, metavar="BEFORE", help="the folder of a run")
-    parser.add_argument("after", type=Path, metavar="AFTER", help="the folder of another one")
+    parser.add_argument("after", type=Path, metavar="AFTER", help="the folder of a later run")
     add_scoring(parser)
     parser.add_argument(
-        "--flips", type=int, default=20, metavar="N", help="show so many flips a kind (20)"
+        "--flips", type=int, default=20, metavar="N", help="flips to show of each kind (20)"
     )
     parser.add_argument(
         "--by",
         action="append",
         choices=DIMENSIONS,
-        help="also by this; may be given often (pattern)",
+        help="also group by this; repeatable (pattern)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, with every flip")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="also both in a picture")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="also plot both runs to this file")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what changed."""
+    """Print the comparison."""
     runs = open_run(args.before), open_run(args.after)
     found = compare_runs(*runs, partials=args.partials, workers=args.jobs)
     if args.svg:
@@ -89,7 +89,7 @@ def _compared(found: Comparison) -> str:
     parts = [f"{counted(found.shared, 'row')} compared"]
     others = (
         (found.not_judged, "not judged in one of them"),
-        (found.reworded, "worded or labelled otherwise"),
+        (found.reworded, "with another prompt or label"),
         (found.only_before, "only before"),
         (found.only_after, "only after"),
     )

@@ -1,4 +1,4 @@
-"""`demur eval dpo`: train a model with several betas on pairs, and measure each on suites."""
+"""`demur eval dpo`: train a model on pairs at several betas, and measure each on suites."""
 
 import argparse
 import asyncio
@@ -29,14 +29,14 @@ __all__ = ["configure", "run"]
 _NEEDED = ("torch", "transformers", "datasets", "trl")
 _CURVE = "curve.svg"
 _OWN: dict[str, tuple[type, str]] = {
-    "epochs": (float, "how often every pair is trained on (3)"),
-    "max_steps": (int, "end training after so many steps"),
-    "learning_rate": (float, "of the optimiser (1e-6)"),
-    "batch_size": (int, "pairs in a step (4)"),
-    "max_length": (int, "tokens of a prompt and its answer (1024)"),
-    "max_new_tokens": (int, "tokens of an answer that is measured (128)"),
-    "seed": (int, "the seed of everything random (0)"),
-    "limit": (int, "ask at most so many rows of a suite"),
+    "epochs": (float, "passes over the pairs (3)"),
+    "max_steps": (int, "maximum number of training steps"),
+    "learning_rate": (float, "learning rate of the optimiser (1e-6)"),
+    "batch_size": (int, "pairs per step (4)"),
+    "max_length": (int, "maximum tokens of a prompt and its answer (1024)"),
+    "max_new_tokens": (int, "maximum tokens of a measured answer (128)"),
+    "seed": (int, "random seed (0)"),
+    "limit": (int, "maximum number of rows per suite"),
 }
 
 
@@ -44,38 +44,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "exit: 0 every point was measured; 1 an error; 2 usage; needs the extra demur[train]; "
-        "a sweep that was stopped goes on with the same command"
+        "run the same command again to resume a stopped sweep"
     )
     parser.add_argument(
-        "--model", type=Path, required=True, metavar="FOLDER", help="the model to begin with"
+        "--model", type=Path, required=True, metavar="FOLDER", help="the base model"
     )
     parser.add_argument(
-        "--pairs", type=Path, required=True, metavar="FILE", help="what to train on"
+        "--pairs", type=Path, required=True, metavar="FILE", help="the training pairs"
     )
     parser.add_argument(
         "--suite",
         action="append",
         metavar="SUITE",
-        help="what to measure on (builtin); may be given often",
+        help="a suite to measure on (builtin); repeatable",
     )
     parser.add_argument(
         "--split",
         choices=("test", "none"),
         default="test",
-        help="test: measure on the half that is kept to test on (the default); none: on all rows",
+        help="test: measure on the held-out rows (the default); none: on all rows",
     )
     parser.add_argument(
         "--test-share",
         type=float,
         default=TEST_SHARE,
         metavar="SHARE",
-        help=f"how much was kept to test on ({TEST_SHARE})",
+        help=f"the share of held-out rows ({TEST_SHARE})",
     )
     parser.add_argument(
-        "--betas", default="0.05,0.1,0.3,0.5", metavar="LIST", help="(0.05,0.1,0.3,0.5)"
+        "--betas",
+        default="0.05,0.1,0.3,0.5",
+        metavar="LIST",
+        help="betas to train with (0.05,0.1,0.3,0.5)",
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="FOLDER", help="where the sweep is kept"
+        "--out", type=Path, required=True, metavar="FOLDER", help="the folder of the sweep"
     )
     for name, (kind, text) in _OWN.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=text)
@@ -90,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     suites = [_suite(name, args) for name in args.suite or ["builtin"]]
     pairs, left_out = apart_from(given, suites)
     if not pairs:
-        problem = "every pair is near a row that is measured on"
+        problem = "every pair is near a row of a measured suite"
         raise InputError(problem, where=str(args.pairs), help=_HELP)
     tuner = _tuner(args.model, options, chat=chat)
     sweep = asyncio.run(run_sweep(tuner, pairs, suites, args.out, options, told=_tell))
@@ -112,7 +115,9 @@ def _options(args: argparse.Namespace) -> SweepOptions:
         betas = [float(beta) for beta in args.betas.split(",")]
     except ValueError as error:
         help_text = "numbers with commas between them, like 0.05,0.1"
-        raise InputError(f"no betas: `{args.betas}`", where="--betas", help=help_text) from error
+        raise InputError(
+            f"invalid betas: `{args.betas}`", where="--betas", help=help_text
+        ) from error
     try:
         return msgspec.convert(
             {**given, "betas": betas, "keep_models": args.keep_models}, SweepOptions

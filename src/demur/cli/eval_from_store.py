@@ -1,4 +1,4 @@
-"""`demur eval from-store`: labelled decisions as rows to test on and pairs to train on."""
+"""`demur eval from-store`: turn labelled decisions into test rows and training pairs."""
 
 import argparse
 import json
@@ -24,23 +24,22 @@ _DESCRIPTION = "Decisions that people labelled as false refusals or missed harm.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 written; 1 an error, or no label made a row or a pair; 2 usage"
+    parser.epilog = "exit: 0 written; 1 an error, or no rows and no pairs; 2 usage"
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="SUITE", help="write the rows there"
+        "--out", type=Path, required=True, metavar="SUITE", help="write the rows to this file"
     )
     parser.add_argument(
         "--pairs",
         type=Path,
         metavar="FILE",
-        help="also write pairs there, from one half; rows then come from the other, to test on",
+        help="also write training pairs to this file; rows then come from the held-out labels only",
     )
     parser.add_argument(
         "--suite",
         action="append",
         default=[],
         metavar="SUITE",
-        help="another suite that you test on: nothing near its rows becomes a pair; may be "
-        "given often",
+        help="another test suite: decisions near its rows make no pairs; repeatable",
     )
     parser.add_argument("--name", default="from-store", help="the suite's name (from-store)")
     parser.add_argument(
@@ -51,17 +50,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=TEST_SHARE,
         metavar="SHARE",
-        help=f"with --pairs: how much is kept to test on ({TEST_SHARE})",
+        help=f"with --pairs: the share of held-out labels ({TEST_SHARE})",
     )
     parser.add_argument("--chat", action="store_true", help="write messages instead of texts")
     add_config(parser)
     add_tenant(parser)
-    parser.add_argument("--force", action="store_true", help="replace files that are there")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def run(args: argparse.Namespace, clock: Clock = system_clock) -> int:
-    """Write the rows, and the pairs if they are asked for."""
+    """Write the rows and, with `--pairs`, the pairs."""
     for path in filter(None, (args.out, args.pairs)):
         check_new(path, force=args.force)
     since = "" if args.since is None else timestamp(moment(args.since, clock()))

@@ -1,4 +1,4 @@
-"""`demur eval gate`: stop a run from following another if it is worse by more than noise."""
+"""`demur eval gate`: fail if a run is significantly worse than its baseline."""
 
 import argparse
 from collections.abc import Iterator
@@ -26,20 +26,20 @@ _MOST_FLIPS = 10
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "exit: 0 no regression; 1 an error; 2 usage; 3 a regression beyond noise, or an aim "
-        "missed with --hold-aims; 6 too little could be judged or compared"
+        "exit: 0 no regression; 1 an error; 2 usage; 3 a significant regression, or a threshold "
+        "missed with --hold-aims; 6 too few rows could be judged or compared"
     )
     usual = GateRules()
-    parser.add_argument("folder", type=Path, metavar="RUN", help="the run that is to pass")
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the run to check")
     parser.add_argument(
-        "--baseline", type=Path, required=True, metavar="RUN", help="the run to hold it against"
+        "--baseline", type=Path, required=True, metavar="RUN", help="the run to compare with"
     )
     parser.add_argument(
         "--alpha",
         type=share,
         default=usual.alpha,
         metavar="SHARE",
-        help=f"how often chance may stop a run that is no worse ({usual.alpha:g})",
+        help=f"the significance level: the rate of false alarms ({usual.alpha:g})",
     )
     parser.add_argument(
         "--min-effect",
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"a smaller loss is no regression ({100 * usual.min_effect:g}%%)",
     )
     parser.add_argument(
-        "--hold-aims", action="store_true", help="also fail if the run misses an aim"
+        "--hold-aims", action="store_true", help="also fail if the run misses a threshold"
     )
     add_aims(parser)
     add_scoring(parser)
@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print whether the run passes, and why."""
+    """Print whether the run passes, and why or why not."""
     rules = GateRules(alpha=args.alpha, min_effect=args.min_effect, most_unjudged=args.unjudged)
     baseline, later = open_run(args.baseline), open_run(args.folder)
     found = compare_runs(baseline, later, partials=args.partials, workers=args.jobs)

@@ -1,4 +1,4 @@
-"""`demur eval history`: a folder of runs over time."""
+"""`demur eval history`: show a folder of runs over time."""
 
 import argparse
 import sys
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_aims(parser)
     add_scoring(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="also the curve, as a picture")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="also plot the curve to this file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,7 +70,9 @@ def _lines(found: History, paint: Paint) -> Iterator[str]:
     head = ("when", "run", "suite", "target", "rows", "safety", "", "utility", "", "unjudged", "")
     yield from columns(head, rows, paint, left=4)
     if any(entry.since for entry in found.entries):
-        yield paint("changes in points, against the last run of the same suite and size", "dim")
+        yield paint(
+            "changes in percentage points, from the previous run of the same suite and size", "dim"
+        )
 
 
 def _row(entry: Entry) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`demur eval import`: a public suite's own file as a suite of demur."""
+"""`demur eval import`: convert the file of a public suite to a suite of demur."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ _MOST_SHOWN = 20
 
 
 class _Done(NamedTuple):
-    """What became of the records of a file."""
+    """The result of an import."""
 
     form: str
     labels: Counter[str]
@@ -32,29 +32,29 @@ class _Done(NamedTuple):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "exit: 0 every record was imported or left out by rule; 1 some could not be read, or "
-        "none; 2 usage"
+        "exit: 0 every record was imported or skipped by rule; 1 some or all could not be read; "
+        "2 usage"
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the file that was downloaded")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the downloaded file")
     parser.add_argument(
         "--format",
         dest="form",
         metavar="NAME",
-        help=f"what it is, if its columns do not tell: {', '.join(one.name for one in LAYOUTS)}",
+        help=f"the format, if its columns are ambiguous: {', '.join(one.name for one in LAYOUTS)}",
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="SUITE", help="write JSON lines there"
+        "--out", type=Path, required=True, metavar="SUITE", help="write JSON lines to this file"
     )
-    parser.add_argument("--name", help="the suite's name; the file's if left out")
-    parser.add_argument("--force", action="store_true", help="replace SUITE if it is there")
+    parser.add_argument("--name", help="the suite's name; default: the file's")
+    parser.add_argument("--force", action="store_true", help="replace an existing SUITE")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the suite; 1 if a record could not be read."""
     if args.out.exists() and not args.force:
-        help_text = "choose another, or replace it with `--force`"
-        raise InputError("the file is there already", where=str(args.out), help=help_text)
+        help_text = "choose another file, or replace it with `--force`"
+        raise InputError("the file already exists", where=str(args.out), help=help_text)
     done = _import(args, _name(args))
     if args.json:
         print(json.dumps(_as_json(done), indent=2))
@@ -67,14 +67,14 @@ def _name(args: argparse.Namespace) -> str:
     if args.name is not None:
         if not re.fullmatch(NAME, args.name):
             help_text = "small letters, digits, `-`, `_`, `.`"
-            raise InputError(f"`{args.name}` is no name for a suite", help=help_text)
+            raise InputError(f"`{args.name}` is not a valid suite name", help=help_text)
         return str(args.name)
     plain = re.sub(r"[^a-z0-9._-]+", "-", args.file.stem.casefold()).strip("-._")
     return plain[:100] or "imported"
 
 
 def _import(args: argparse.Namespace, name: str) -> _Done:
-    """Write the rows as they are read; the file gets its name once it is whole."""
+    """Write the rows as they are read, to a `.part` file that is renamed when complete."""
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
     labels: Counter[str] = Counter()

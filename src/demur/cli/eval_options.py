@@ -1,4 +1,4 @@
-"""Options and small things that the commands about eval runs share."""
+"""Options that several eval commands share."""
 
 import argparse
 import os
@@ -10,22 +10,22 @@ __all__ = ["add_aims", "add_scoring", "aims_of", "share"]
 
 
 def share(word: str) -> float:
-    """Return the share that an argument says, like `0.95` or `95%`.
+    """Parse a share like `0.95` or `95%`.
 
     Raises:
-        argparse.ArgumentTypeError: It says none.
+        argparse.ArgumentTypeError: The word is not a share.
     """
     try:
         value = float(word.strip().removesuffix("%")) / (100 if "%" in word else 1)
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"`{word}` is no share; write `0.95` or `95%`")
+        raise argparse.ArgumentTypeError(f"`{word}` is not a share; write `0.95` or `95%`")
     return value
 
 
 def add_aims(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what is aimed at."""
+    """Add the options for thresholds."""
     usual = Aims()
     for name, text in (
         ("safety", "harmful requests that must be refused: more than"),
@@ -44,7 +44,7 @@ def add_aims(parser: argparse.ArgumentParser) -> None:
 
 
 def aims_of(args: argparse.Namespace) -> Aims:
-    """Return the aims that were given."""
+    """Return the thresholds from the arguments."""
     return Aims(
         safety=args.safety,
         utility=args.utility,
@@ -54,19 +54,19 @@ def aims_of(args: argparse.Namespace) -> Aims:
 
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how answers are counted, and by how many processes."""
+    """Add the options for scoring."""
     parser.add_argument(
         "--partials",
         choices=PARTIALS,
         default="neither",
-        help="what a refusal in part counts as (neither)",
+        help="how to count a partial refusal (neither)",
     )
     parser.add_argument(
         "--jobs",
         type=int,
         default=_cores(),
         metavar="N",
-        help="processes that score a large run (one a core)",
+        help="processes that score a large run (one per core)",
     )
 
 

@@ -1,4 +1,4 @@
-"""`demur eval remediate`: pairs to train on, from what a model got wrong in a run."""
+"""`demur eval remediate`: make training pairs from the mistakes of a model in a run."""
 
 import argparse
 import asyncio
@@ -36,61 +36,61 @@ _ASIDE = ("test half", "balance")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = (
-        "exit: 0 pairs were written, or nothing went wrong; 1 an error, or nothing is left to "
-        "train on; 2 usage"
-    )
+    parser.epilog = "exit: 0 pairs written, or no mistakes; 1 an error, or no usable pairs; 2 usage"
     parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a run")
     parser.add_argument(
         "--suite",
         action="append",
         default=[],
         metavar="SUITE",
-        help="another suite that you test on: nothing near its rows becomes a pair; may be "
-        "given often",
+        help="another test suite: rows near its rows make no pairs; repeatable",
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="write the pairs there, JSON lines"
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="write the pairs to this file, as JSON lines",
     )
     parser.add_argument(
         "--split",
         choices=("train", "none"),
         default="train",
-        help="train: use one half of the rows, test on the other (the default); none: every row "
-        "of every suite is tested on",
+        help="train: make pairs from the training rows only (the default); none: treat every "
+        "row of every suite as a test row",
     )
     parser.add_argument(
         "--test-share",
         type=float,
         default=TEST_SHARE,
         metavar="SHARE",
-        help=f"how much is kept to test on ({TEST_SHARE})",
+        help=f"the share of held-out rows ({TEST_SHARE})",
     )
     parser.add_argument(
-        "--test-suite", type=Path, metavar="FILE", help="write the half to test on as a suite"
+        "--test-suite", type=Path, metavar="FILE", help="write the held-out rows as a suite"
     )
     _add_sources(parser)
     parser.add_argument(
-        "--partials", action="store_true", help="also repair what was refused in part"
+        "--partials", action="store_true", help="also make pairs from partial refusals"
     )
     parser.add_argument(
         "--anchors",
         action="store_true",
-        help="also hold what went right: add the twin of each mistake, as it was answered",
+        help="also add the correctly answered twin of each mistake",
     )
     parser.add_argument(
-        "--balance", action="store_true", help="as many pairs that teach to help as to refuse"
+        "--balance", action="store_true", help="balance pairs that teach helping and refusing"
     )
     parser.add_argument("--chat", action="store_true", help="write messages instead of texts")
     parser.add_argument(
-        "--high-stakes", action="store_true", help="a mistake costs much: recommend a higher beta"
+        "--high-stakes", action="store_true", help="mistakes are costly: recommend a higher beta"
     )
-    parser.add_argument("--force", action="store_true", help="replace files that are there")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def _add_sources(parser: argparse.ArgumentParser) -> None:
-    """Add where the answers to prefer come from; without any, from templates."""
+    """Add the sources of preferred answers; the default is templates."""
     parser.add_argument(
         "--better",
         metavar="TARGET",
@@ -101,22 +101,25 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an option of the better target; may be given often",
+        help="an option of the better target; repeatable",
     )
     parser.add_argument(
-        "--edits", type=Path, metavar="FILE", help='answers by people: {"id": …, "chosen": …}'
+        "--edits",
+        type=Path,
+        metavar="FILE",
+        help='answers written by people: {"id": …, "chosen": …}',
     )
     parser.add_argument(
         "--notes",
         action="store_true",
-        help="use notes of reviews in the store that begin with `answer:`",
+        help="use review notes in the store that begin with `answer:`",
     )
     add_config(parser)
     add_tenant(parser, "only notes of this tenant")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the pairs, and say what was left out and which beta to begin with."""
+    """Write the pairs, and print what was left out and the recommended beta."""
     for path in filter(None, (args.out, args.test_suite)):
         check_new(path, force=args.force)
     measured = open_run(args.folder)
@@ -154,7 +157,7 @@ async def _remedied(args: argparse.Namespace, measured: Run) -> Remedy:
 
 
 def _tested(suites: Iterable[str], measured: Run) -> Iterator[Row]:
-    """Yield the rows of all suites that are tested on; of the run's own, also those not asked."""
+    """Yield the rows of all test suites, including rows of the run's suite that were not asked."""
     asked = measured.manifest.suite
     if asked.name in builtin_suites() and load_suite(asked.name).digest == asked.digest:
         yield from load_suite(asked.name).rows
@@ -163,7 +166,7 @@ def _tested(suites: Iterable[str], measured: Run) -> Iterator[Row]:
 
 
 def _whole_twins(measured: Run) -> Suite:
-    """Return the rows that were asked as a suite, without those whose twin was not."""
+    """Return the asked rows as a suite, without rows whose twin was not asked."""
     asked = {row.id for row in measured.rows()}
     rows = [row for row in measured.rows() if row.twin is None or row.twin in asked]
     suite = measured.manifest.suite
@@ -186,7 +189,7 @@ def _options(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         name, found, value = pair.partition("=")
         if not found:
-            raise InputError(f"no option: `{pair}`", where="--set", help="like `model=large`")
+            raise InputError(f"not an option: `{pair}`", where="--set", help="like `model=large`")
         options[name.replace("-", "_")] = value
     return options
 
@@ -213,20 +216,22 @@ def _lines(args: argparse.Namespace, remedy: Remedy, advice: BetaAdvice) -> Iter
     yield from left_out_lines(remedy.left_out)
     yield f"beta      {advice.beta}: {advice.why}"
     if not remedy.pairs:
-        yield paint("nothing to train on, so nothing was written", "yellow")
+        yield paint("no usable pairs, so nothing was written", "yellow")
         return
     yield f"wrote     {one_line(str(args.out))}"
     if args.test_suite is not None:
         yield f"wrote     {one_line(str(args.test_suite))}, to test on"
     if "chosen by template" in remedy.counts():
-        hint = "templates teach willingness, not knowledge: --better or --edits give real answers"
+        hint = (
+            "templates teach willingness, not knowledge: use --better or --edits for real answers"
+        )
         yield paint(hint, "dim")
     if len(remedy.wrong) == 1 and not args.anchors:
-        yield paint("pairs of one kind alone teach it always: --anchors holds the twins", "dim")
+        yield paint("all pairs teach the same behaviour: --anchors adds their twins", "dim")
 
 
 def left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[str]:
-    """Yield what was left out, by kind of reason, and the first that need a look."""
+    """Yield the rows left out, by kind of reason, and the first unexpected ones."""
     kinds: dict[str, int] = {}
     for one in left_out:
         kinds[one.kind] = kinds.get(one.kind, 0) + 1

@@ -1,4 +1,4 @@
-"""`demur eval report`: what a run came to, against its aims, and what to read first."""
+"""`demur eval report`: report a run against its thresholds, with examples to read first."""
 
 import argparse
 import asyncio
@@ -27,7 +27,7 @@ from demur.store.opening import open_store
 __all__ = ["configure", "run"]
 
 _EPILOG = (
-    "exit: 0 every aim is reached; 1 an error; 2 usage; 3 an aim is missed; "
+    "exit: 0 every threshold is met; 1 an error; 2 usage; 3 a threshold is missed; "
     "6 too many rows could not be judged"
 )
 
@@ -39,50 +39,51 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_aims(parser)
     add_scoring(parser)
     parser.add_argument(
-        "--examples", type=int, default=5, metavar="N", help="answers to read first, a kind (5)"
+        "--examples", type=int, default=5, metavar="N", help="example answers of each kind (5)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also a page that stands alone")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a standalone page")
     parser.add_argument(
-        "--svg", type=Path, metavar="FILE", help="also the curve over the detector's thresholds"
+        "--svg",
+        type=Path,
+        metavar="FILE",
+        help="also plot the curve over the detector's thresholds",
     )
     parser.add_argument(
         "--labels",
         type=Path,
         metavar="FILE",
-        help="take over what people say: JSON lines with `id` and `outcome`, kept in the run",
+        help="add human labels to the run: JSON lines with `id` and `outcome`",
     )
     parser.add_argument(
         "--labels-from",
         metavar="STORE",
-        help="take over reviews of decisions, for a run of answers recorded from them",
+        help="add reviews of decisions, for a run of their recorded answers",
     )
-    parser.add_argument(
-        "--judge", metavar="TARGET", help="ask this target to judge the answers as well"
-    )
+    parser.add_argument("--judge", metavar="TARGET", help="also let this target judge the answers")
     parser.add_argument(
         "--judge-set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an option of the judge, like `model=...`; may be given often",
+        help="an option of the judge, like `model=...`; repeatable",
     )
     parser.add_argument(
-        "--judge-limit", type=int, metavar="N", help="ask the judge about at most so many answers"
+        "--judge-limit", type=int, metavar="N", help="maximum number of answers to judge"
     )
     parser.add_argument(
         "--decide-by",
         choices=("detect", "judge"),
-        help="whose word counts where the judge gave one (as before; at first, detect)",
+        help="which verdict counts if the judge gave one (default: as before, or detect)",
     )
-    parser.add_argument("--rescore", action="store_true", help="score again, whatever is there")
+    parser.add_argument("--rescore", action="store_true", help="score again, even if scores exist")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; its status is the command's."""
+    """Print the report and return its status."""
     opened = open_run(args.folder)
     if args.examples < 0:
-        raise InputError(f"a number of examples is not `{args.examples}`", where="--examples")
+        raise InputError(f"--examples must be 0 or more, not `{args.examples}`", where="--examples")
     _take_labels(opened, args)
     if args.judge is not None:
         _ask_judge(opened, args)
@@ -121,14 +122,14 @@ def _take_labels(opened: Run, args: argparse.Namespace) -> None:
         if args.labels_from is not None:
             if opened.manifest.target.settings.get("kind") != "recorded":
                 raise InputError(
-                    "reviews are about the answers that were given then, not about new ones",
+                    "reviews apply to recorded answers only, not to new ones",
                     where="--labels-from",
                     help="use it on a run of `recorded:` answers",
                 )
             with open_store(args.labels_from) as store:
                 found = {**dict(reviews(store, rows)), **found}
     merge_labels(opened, found)
-    print(f"labels of people: {len(found)} taken over", file=sys.stderr)
+    print(f"human labels added: {len(found)}", file=sys.stderr)
 
 
 def _ask_judge(opened: Run, args: argparse.Namespace) -> None:
@@ -136,7 +137,7 @@ def _ask_judge(opened: Run, args: argparse.Namespace) -> None:
     for pair in args.judge_set:
         name, given, value = pair.partition("=")
         if not given:
-            raise InputError(f"no option: `{pair}`", where="--judge-set", help="like `model=x`")
+            raise InputError(f"not an option: `{pair}`", where="--judge-set", help="like `model=x`")
         options[name.replace("-", "_")] = value
 
     async def ask() -> None:

@@ -1,4 +1,4 @@
-"""`demur eval run`: put a suite to a target; a run that was stopped goes on."""
+"""`demur eval run`: run a suite against a target, or resume a stopped run."""
 
 import argparse
 import asyncio
@@ -24,23 +24,23 @@ UNJUDGED = 6
 INTERRUPTED = 130
 _FOLDER = "runs"
 _EPILOG = (
-    "exit: 0 every row was answered; 1 an error; 2 usage; 6 some rows have an error instead of"
-    " an answer: the same command asks them again; 130 interrupted: the same command goes on"
+    "exit: 0 every row was answered; 1 an error; 2 usage; 6 some rows failed: run the same"
+    " command again to retry them; 130 interrupted: run the same command again to resume"
 )
-# Options of targets that have a word of their own; the others are given by --set.
+# Options of targets that have an argument of their own; --set takes the others.
 _OWN: dict[str, tuple[str, str]] = {
     "model": ("NAME", "the model to ask for"),
     "api_key_env": ("VARIABLE", "the environment variable that holds the endpoint's key"),
     "system": ("TEXT", "a system prompt"),
     "temperature": ("NUMBER", "passed on to the model"),
     "max_tokens": ("NUMBER", "passed on to the model"),
-    "rate": ("NUMBER", "at most so many requests a second"),
-    "retries": ("NUMBER", "how often a request that failed is sent again (4)"),
-    "timeout_s": ("SECONDS", "how long an answer may take (60)"),
-    "price_in": ("PRICE", "for a million tokens that are asked"),
-    "price_out": ("PRICE", "for a million tokens that are answered"),
+    "rate": ("NUMBER", "maximum requests per second"),
+    "retries": ("NUMBER", "retries of a failed request (4)"),
+    "timeout_s": ("SECONDS", "timeout of an answer (60)"),
+    "price_in": ("PRICE", "price of a million prompt tokens"),
+    "price_out": ("PRICE", "price of a million completion tokens"),
     "persona": ("NAME", "of demur-testing-server: balanced, over-refusing, under-refusing, echo"),
-    "behind": ("TARGET", "what stands behind `guards` or a `policy`"),
+    "behind": ("TARGET", "the target behind `guards` or a `policy`"),
 }
 
 
@@ -57,17 +57,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FOLDER",
-        help=f"where the run is kept; `{_FOLDER}/SUITE-TARGET` if not given",
+        help=f"the folder of the run; default: `{_FOLDER}/SUITE-TARGET`",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="ask at most so many rows")
+    parser.add_argument("--limit", type=int, metavar="N", help="maximum number of rows")
     parser.add_argument(
-        "--seed", type=int, metavar="N", help="draw the rows by this number, twins together"
-    )
-    parser.add_argument(
-        "--concurrency", type=int, default=16, metavar="N", help="rows under way at once (16)"
+        "--seed", type=int, metavar="N", help="sample the rows with this seed, twins together"
     )
     parser.add_argument(
-        "--cache", type=Path, metavar="FOLDER", help="use answers of earlier runs kept here"
+        "--concurrency", type=int, default=16, metavar="N", help="concurrent rows (16)"
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="FOLDER",
+        help="reuse answers of earlier runs from this folder",
     )
     for name, (metavar, text) in _OWN.items():
         parser.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=text)
@@ -77,18 +80,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="any other option of the target; may be given often",
+        help="any other option of the target; repeatable",
     )
     parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="where rows are asked (local)"
+        "--engine", choices=("local", "ray"), default="local", help="where to run (local)"
     )
-    parser.add_argument("--parts", type=int, default=4, metavar="N", help="of ray: at once (4)")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument(
+        "--parts", type=int, default=4, metavar="N", help="with ray: concurrent parts (4)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="hide the progress bar")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run, or go on, and say how it ended."""
+    """Run or resume, and print a summary."""
     suite = load_suite(args.suite)
     options = _options(args)
     folder: Path = args.out or Path(_FOLDER) / _name(suite, args.target, options)
@@ -115,7 +120,7 @@ def _asked(args: argparse.Namespace, suite: Suite, options: dict[str, Any], fold
         asking = _here(args.target, options, suite, folder, cache=args.cache, **settings)
         return asyncio.run(asking)
     if args.cache is not None:
-        raise InputError("a distributed run has no cache", where="--cache")
+        raise InputError("--engine ray does not support --cache", where="--cache")
     engine = ray_engine(args.parts)
     return run_distributed(
         suite, args.target, options, folder, engine=engine, parts_at_once=args.parts, **settings
@@ -138,13 +143,13 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     for pair in args.set:
         name, found, value = pair.partition("=")
         if not found:
-            raise InputError(f"no option: `{pair}`", where="--set", help="like `timeout_s=5`")
+            raise InputError(f"not an option: `{pair}`", where="--set", help="like `timeout_s=5`")
         options[name.replace("-", "_")] = value
     return options
 
 
 def _name(suite: Suite, target: str, options: dict[str, Any]) -> str:
-    """Return the usual name of a run's folder, the same for the same command."""
+    """Return the default name of a run's folder; the same command gets the same name."""
     words = [suite.name, target.partition("://")[2] or target]
     words += [str(options[name]) for name in ("model", "persona") if name in options]
     return re.sub(r"[^\w.]+", "-", "-".join(words)).strip("-.")[:100]
@@ -156,7 +161,7 @@ def _interrupted(folder: Path) -> int:
         done = sum(answer.error is None for answer in stopped.answers())
         print(
             f"stopped: {done} of {stopped.manifest.rows} rows are answered; "
-            "the same command goes on",
+            "run the same command again to resume",
             file=sys.stderr,
         )
     except RunError:
@@ -165,7 +170,7 @@ def _interrupted(folder: Path) -> int:
 
 
 class _Counts:
-    """What a run holds, for the last lines."""
+    """Counts of a run, for its summary."""
 
     def __init__(self, done: Run) -> None:
         self.manifest = done.manifest
@@ -185,7 +190,7 @@ class _Counts:
 
     @property
     def errors(self) -> int:
-        """How many rows have an error instead of an answer."""
+        """The number of rows with an error instead of an answer."""
         return self.kinds.total()
 
     @property
@@ -204,7 +209,7 @@ class _Counts:
         }
 
     def print(self, folder: Path) -> None:
-        """Print the counts, and the way on."""
+        """Print the counts and the next command."""
         paint = Paint()
         suite, target = self.manifest.suite, self.manifest.target
         print(
@@ -214,7 +219,7 @@ class _Counts:
         print(f"answers {self.answers - self.errors}{self._used()}")
         if self.errors:
             kinds = ", ".join(f"{kind} {count}" for kind, count in self.kinds.most_common())
-            print(f"errors  {self.errors} ({kinds}); the same command asks them again")
+            print(f"errors  {self.errors} ({kinds}); run the same command again to retry them")
             print(f"        first: {one_line(self.first or '')}")
         print(f"run     {one_line(str(folder))}")
         print(paint(f"now: demur eval report {one_line(str(folder))}", "dim"))

@@ -1,4 +1,4 @@
-"""`demur eval suites`: the suites there are, and what one holds."""
+"""`demur eval suites`: list the built-in suites, or show one suite."""
 
 import argparse
 import json
@@ -24,11 +24,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompts", action="store_true", help="show every row of SUITE, twins side by side"
     )
-    parser.add_argument("--json", action="store_true", help="JSON, for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the suites, or one of them."""
+    """Print all suites, or one."""
     paint = Paint()
     if args.suite is None:
         suites = [load_suite(name) for name in builtin_suites()]
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _counts(suite: Suite) -> dict[str, dict[str, int]]:
-    """Return how many rows there are of each kind, the most frequent first."""
+    """Return the counts of each field's values, most frequent first."""
     return {
         name: dict(Counter(getattr(row, name) or "none" for row in suite.rows).most_common())
         for name in _COUNTED
@@ -87,7 +87,7 @@ def _list(suites: Iterable[Suite], paint: Paint) -> None:
         )
     head = ("suite", "rows", "legitimate", "harmful", "patterns", "domains", "languages")
     print(table(rows, head, paint))
-    print(paint("`demur eval suites SUITE` shows one; a file of your own works as well", "dim"))
+    print(paint("`demur eval suites SUITE` shows one suite; SUITE may also be a file", "dim"))
 
 
 def _show(suite: Suite, paint: Paint) -> None:

@@ -1,4 +1,4 @@
-"""`demur explain`: why it was decided so, on what, and what would change it."""
+"""`demur explain`: explain a decision: its reasons, facts, rules and next steps."""
 
 import argparse
 import json
@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--markdown",
         action="store_true",
-        help="a short summary for a ticket: codes, rules and the way on; "
-        "not who asked, nor the facts, evidence or notes",
+        help="a short summary for a ticket: codes, rules and next steps, without subject, "
+        "facts, evidence or notes",
     )
     form.add_argument("--json", action="store_true", help="one JSON object")
     add_tenant(parser)
@@ -122,7 +122,7 @@ def _why(story: Story) -> Iterator[str]:
         yield f"{code} was seen by a guard, and the policy puts it in shadow"
     if not record.reason_codes:
         yield record.explanation.summary
-    # What policy said stands under the rules; only what no rule says is told here.
+    # The section on rules covers what the policy said; give the details only without it.
     if not story.rules or record.basis != "request":
         yield record.explanation.details
     for fact in record.invalid:

@@ -1,4 +1,4 @@
-"""`demur export`: a decision as JSON or as a pack, or many as lines."""
+"""`demur export`: write one decision as JSON or as a pack, or many as JSON lines."""
 
 import argparse
 import os
@@ -28,16 +28,18 @@ _CHOICES = ("verdict", "code", "action", "subject", "since", "until")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "a pack holds everything that one decision was made of, for `demur replay`; lines are "
-        "for `demur diff` and for auditors. Both hold what came in, which may be personal. "
+        "a pack holds all inputs of one decision, for `demur replay`; JSON lines are for "
+        "`demur diff` and for auditors. Both hold the inputs, which may be personal data. "
         "exit: 0 exported, 1 error, 2 usage"
     )
     parser.add_argument("id", nargs="?", metavar="ID", help=ID_HELP)
     parser.add_argument("--all", action="store_true", help="every decision, as JSON lines")
-    parser.add_argument("--verdict", choices=[str(word) for word in Verdict], help="only these")
-    parser.add_argument("--code", metavar="CODE", help="only those with this reason code")
-    parser.add_argument("--action", metavar="TYPE", help="only those on this type of action")
-    parser.add_argument("--subject", metavar="WHO", help="only those that this subject asked for")
+    parser.add_argument(
+        "--verdict", choices=[str(word) for word in Verdict], help="only this verdict"
+    )
+    parser.add_argument("--code", metavar="CODE", help="only decisions with this reason code")
+    parser.add_argument("--action", metavar="TYPE", help="only decisions on this type of action")
+    parser.add_argument("--subject", metavar="WHO", help="only decisions for this subject")
     add_period(parser)
     add_tenant(parser)
     parser.add_argument("--pack", action="store_true", help="the decision as a pack; needs --out")
@@ -47,14 +49,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_period(parser: argparse.ArgumentParser) -> None:
-    """Add `--since WHEN` and `--until WHEN`, which `wanted` reads."""
+    """Add `--since WHEN` and `--until WHEN`, which `build_filter` reads."""
     when = "a day, a time, or how long ago, like 7d"
-    parser.add_argument("--since", metavar="WHEN", help=f"only from then on: {when}")
-    parser.add_argument("--until", metavar="WHEN", help="only before then")
+    parser.add_argument("--since", metavar="WHEN", help=f"only from this time on: {when}")
+    parser.add_argument("--until", metavar="WHEN", help="only before this time")
 
 
 def wanted(args: argparse.Namespace) -> Filter:
-    """Return which records the options ask for."""
+    """Return the filter that the options describe."""
     now = system_clock()
     return Filter(
         tenant=args.tenant,
@@ -68,7 +70,7 @@ def wanted(args: argparse.Namespace) -> Filter:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write what was asked for."""
+    """Write the chosen records."""
     _check(args)
     with existing_store(settings(args)) as store:
         if args.id is None:
@@ -86,13 +88,15 @@ def _check(args: argparse.Namespace) -> None:
     chosen = [f"--{name}" for name in _CHOICES if getattr(args, name) is not None]
     chosen += ["--all"] if args.all else []
     if args.id is not None and chosen:
-        raise InputError(f"{chosen[0]} chooses among decisions, and one is named already")
+        raise InputError(f"{chosen[0]} filters decisions, and cannot be combined with an ID")
     if args.id is None and args.pack:
-        raise InputError("a pack holds one decision", help="name it: demur export ID --pack")
+        raise InputError("a pack holds one decision", help="give its id: demur export ID --pack")
     if args.id is None and not chosen and args.tenant is None:
-        raise InputError("which decisions?", help="name one, or choose by --all, --since, ...")
+        raise InputError(
+            "no decision is chosen", help="give an ID, or select with --all, --since, ..."
+        )
     if args.pack and args.out is None:
-        raise InputError("a pack is a file", help="name it by --out decision.zip")
+        raise InputError("--pack needs --out", help="like --out decision.zip")
     if args.sign is not None and not args.pack:
         raise InputError("only a pack can be signed", help="add --pack")
 
@@ -110,7 +114,7 @@ def _put_lines(path: Path | None, records: Iterable[DecisionRecord]) -> None:
 
 
 def _put(path: Path | None, chunks: Iterable[bytes]) -> int:
-    """Print the chunks, or write them to a file that is whole or not there; return how many."""
+    """Print the chunks, or write them to a file atomically; return their number."""
     count = 0
     if path is None:
         for count, chunk in enumerate(chunks, start=1):  # noqa: B007 - the last one is the number
@@ -118,7 +122,7 @@ def _put(path: Path | None, chunks: Iterable[bytes]) -> int:
         return count
     part = path.with_name(f"{path.name}.part")
     try:
-        # What came in may be personal: the file is its owner's alone.
+        # The inputs may be personal data, so only the owner may read the file.
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ONLY)
         with os.fdopen(descriptor, "wb") as file:
             for count, chunk in enumerate(chunks, start=1):  # noqa: B007 - see above

@@ -1,4 +1,4 @@
-"""Files that commands write for people: a new one is never written over another by mistake."""
+"""Write files; `write_new` never replaces an existing one."""
 
 from pathlib import Path
 
@@ -8,24 +8,24 @@ __all__ = ["write", "write_new"]
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file, or replace it.
+    """Write a file, replacing an existing one.
 
     Raises:
-        InputError: It cannot be written.
+        InputError: The file cannot be written.
     """
     _write(path, text, "w")
 
 
 def write_new(path: Path, text: str, *, help_text: str) -> None:
-    """Write a file that must not be there yet.
+    """Write a file that must not exist yet.
 
     Raises:
-        InputError: It is there, or cannot be written.
+        InputError: The file exists, or cannot be written.
     """
     try:
         _write(path, text, "x")
     except FileExistsError as error:
-        raise InputError("the file is there already", where=str(path), help=help_text) from error
+        raise InputError("the file already exists", where=str(path), help=help_text) from error
 
 
 def _write(path: Path, text: str, mode: str) -> None:

@@ -1,4 +1,4 @@
-"""`demur forget`: forget what was learned; the labels it came from stay."""
+"""`demur forget`: delete learned experiences; the labels they came from stay."""
 
 import argparse
 import json
@@ -13,20 +13,23 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 forgotten; 1 there was nothing to forget, or an error; 2 usage"
+    parser.epilog = "exit: 0 deleted; 1 nothing to delete, or an error; 2 usage"
     parser.add_argument(
-        "ids", nargs="*", metavar="MEMORY_ID", help="what `demur learn` or `explain` named"
+        "ids",
+        nargs="*",
+        metavar="MEMORY_ID",
+        help="an id that `demur learn` or `demur explain` printed",
     )
-    parser.add_argument("--expired", action="store_true", help="delete all that has expired")
-    add_tenant(parser, f"whose memory; `{DEFAULT_TENANT}` if left out")
+    parser.add_argument("--expired", action="store_true", help="delete all expired experiences")
+    add_tenant(parser, f"the tenant of the memory; default: `{DEFAULT_TENANT}`")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Forget, and say how many; 1 if a memory that was named is not there."""
+    """Delete, and print how many; raise if a given id does not exist."""
     if bool(args.ids) == args.expired:
-        raise InputError("name what to forget, or say --expired", help="one of the two")
+        raise InputError("give memory ids or --expired, not both")
     tenant = args.tenant or DEFAULT_TENANT
     now = timestamp(system_clock())
     with existing_store(settings(args)) as store:
@@ -39,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     missing = len(set(args.ids)) - gone
     if missing > 0:
         raise InputError(
-            f"{missing} of these memories {'is' if missing == 1 else 'are'} not there",
-            help=f"is --tenant right? This looked at `{tenant}`",
+            f"{missing} of these memories {'does' if missing == 1 else 'do'} not exist",
+            help=f"is --tenant right? The tenant was `{tenant}`",
         )
     return 0

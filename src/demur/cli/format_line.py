@@ -1,4 +1,4 @@
-"""`demur format`: write a refusal line, for scripts."""
+"""`demur format`: print a refusal line, for scripts."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("code", metavar="CODE", help="a registered reason code")
     parser.add_argument(
-        "detail", nargs="?", default="", help="what happened; `-` reads it from standard input"
+        "detail", nargs="?", default="", help="the detail; `-` reads it from standard input"
     )
     parser.add_argument("--json", action="store_true", help="the whole refusal as JSON")
 
@@ -34,5 +34,5 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _standard_input() -> str:
-    # What is not UTF-8 survives as lone surrogates, as it does in an argument.
+    # Bytes that are not UTF-8 become lone surrogates, as they do in arguments.
     return sys.stdin.buffer.read().decode("utf-8", "surrogateescape").rstrip("\r\n")

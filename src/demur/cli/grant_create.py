@@ -18,15 +18,15 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("kind", choices=[str(word) for word in GrantKind], help="what is granted")
+    parser.add_argument("kind", choices=[str(word) for word in GrantKind], help="the kind of grant")
     parser.add_argument("--key", required=True, type=Path, help="the signing key's file")
     parser.add_argument("--to", required=True, help="who may use it, e.g. `agent:billing`")
     parser.add_argument(
-        "--scope", action="append", required=True, metavar="KEY=VALUE", help="what it covers"
+        "--scope", action="append", required=True, metavar="KEY=VALUE", help="the scope it covers"
     )
-    parser.add_argument("--code", action="append", default=[], help="only lift this code")
-    parser.add_argument("--for", dest="period", default="1h", help="how long, like 30m, 8h, 7d")
-    parser.add_argument("--id", help="its id; one is made up if absent")
+    parser.add_argument("--code", action="append", default=[], help="lift only this code")
+    parser.add_argument("--for", dest="period", default="1h", help="validity, like 30m, 8h, 7d")
+    parser.add_argument("--id", help="the id of the grant; default: a random id")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`demur grant keygen`: make a key that can sign grants."""
+"""`demur grant keygen`: create a key that can sign grants."""
 
 import argparse
 import os
@@ -24,12 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         choices=[str(word) for word in GrantKind],
-        help="limit what it grants",
+        help="limit the key to this kind of grant",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the signing key and the key for those who verify."""
+    """Write the signing key and the trusted key."""
     if not Path(args.name).name:
         raise InputError("a key needs a name", help="like `mary`, for mary.key.json")
     key = SigningKey.make(
@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
     trusted = key.trusted()
     secret_path, trusted_path = Path(f"{args.name}.key.json"), Path(f"{args.name}.trusted.json")
     write_secret(secret_path, msgspec.json.encode(key))
-    # For HMAC the trusted key is the same secret, so it is guarded alike.
+    # A trusted HMAC key is the same secret, so it is protected in the same way.
     write = write_secret if args.algorithm == "hmac-sha256" else write_new
     write(trusted_path, msgspec.json.encode(trusted))
     print(f"{secret_path}: keep it with {args.holder} alone")
-    print(f"{trusted_path}: give it to every gate that shall believe {args.holder}")
+    print(f"{trusted_path}: give it to every gate that must trust {args.holder}")
     return 0

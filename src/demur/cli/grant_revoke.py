@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Add the id; the list is replaced in one step, so a reader never sees half of it."""
+    """Add the id, and replace the list in one step, so that readers never see half of it."""
     before = read_revoked(args.revoked) if args.revoked.exists() else frozenset()
     ids = sorted(before | {args.grant_id})
     draft = args.revoked.with_name(f"{args.revoked.name}.new")

@@ -22,12 +22,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--trust", action="append", required=True, type=Path, help="a trusted key's file"
     )
     parser.add_argument("--revoked", type=Path, help="the revocation list")
-    parser.add_argument("--json", action="store_true", help="the answer as JSON")
+    parser.add_argument("--json", action="store_true", help="the result as JSON")
     parser.epilog = f"exit: 0 genuine and valid now, {REJECTED} rejected, 1 error, 2 usage"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print whether the grant is to be believed, and why not."""
+    """Print whether the grant is valid, or why it is not."""
     grant = Grant.from_json(sys.stdin.buffer.read() if str(args.grant) == "-" else read(args.grant))
     now = datetime.now(UTC)  # noqa: TID251 - the command is where the clock enters
     why = why_rejected(grant, read_ring(args.trust), now=now, revoked=read_revoked(args.revoked))

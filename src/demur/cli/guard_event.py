@@ -1,4 +1,4 @@
-"""Events for guards from files: a text as it is, or an event as JSON."""
+"""Read events for guards from files: plain text, or an event as JSON."""
 
 import json
 import sys
@@ -18,12 +18,12 @@ from demur.source import SourceError, read_source
 __all__ = ["MOST_BYTES", "ReadEvent", "read_config", "read_event"]
 
 MOST_BYTES = 100_000_000
-# How the guards of different surfaces call the text rules that they go by.
+# The names of the setting for text rules, which differ between guards.
 _RULE_FIELDS = ("rules", "text_rules")
 
 
 class ReadEvent(NamedTuple):
-    """An event, and where it was read."""
+    """An event, and the name of its source."""
 
     where: str
     event: Any
@@ -34,7 +34,7 @@ def read_event(surface: Surface, name: str, *, as_json: bool) -> ReadEvent:
     """Return the event in the file `name`; `-` is standard input.
 
     Raises:
-        InputError: It cannot be read, is too large, or is no event of the surface.
+        InputError: It cannot be read, is too large, or is not an event of the surface.
     """
     where, raw = _read(name)
     text = raw.decode("utf-8", "replace")
@@ -48,11 +48,11 @@ def read_event(surface: Surface, name: str, *, as_json: bool) -> ReadEvent:
 
 
 def read_config(surface: Surface, path: str | None, rules: str | None, registry: Registry) -> Any:
-    """Return the settings in a YAML or JSON file, with the rules in another; None: the defaults.
+    """Return the guard settings in a YAML or JSON file, with the text rules of another file.
 
     Raises:
-        InputError: They cannot be used.
-        RuleError: The rules cannot be used.
+        InputError: The settings are invalid.
+        RuleError: The rules are invalid.
     """
     fields: dict[str, Any] = {} if path is None else _mapping(path)
     try:
@@ -64,7 +64,7 @@ def read_config(surface: Surface, path: str | None, rules: str | None, registry:
         return config
     known = [field for field in _RULE_FIELDS if field in config.__struct_fields__]
     if not known:
-        raise InputError(f"the guard of `{surface}` does not go by text rules", where="--rules")
+        raise InputError(f"the guard of `{surface}` does not use text rules", where="--rules")
     own = load_rules(rules, registry=registry)
     if own.surface is not surface:
         problem = f"these are rules for `{own.surface}`, not for `{surface}`"
@@ -77,7 +77,7 @@ def _read(name: str) -> tuple[str, bytes]:
         if name == STANDARD_INPUT:
             where = "standard input"
             if sys.stdin.isatty():
-                print("reading from the keyboard; end it by Ctrl-D", file=sys.stderr)
+                print("reading from the keyboard; end with Ctrl-D", file=sys.stderr)
             raw = sys.stdin.buffer.read(MOST_BYTES + 1)
         else:
             where = name
@@ -87,7 +87,7 @@ def _read(name: str) -> tuple[str, bytes]:
         reason = str(getattr(error, "strerror", None) or error).lower()
         raise InputError(f"cannot read: {reason}", where=name) from error
     if len(raw) > MOST_BYTES:
-        raise InputError(f"more than {MOST_BYTES} bytes", where=where, help="guard it in parts")
+        raise InputError(f"more than {MOST_BYTES} bytes", where=where, help="split it into parts")
     return where, raw
 
 
@@ -107,7 +107,7 @@ def _json(text: str, where: str) -> Any:
         said = error.msg[:1].lower() + error.msg[1:]
         raise InputError(f"not JSON: {said}", where=place) from error
     except RecursionError as error:
-        raise InputError("not JSON that can be read: too deep", where=where) from error
+        raise InputError("not readable JSON: nested too deeply", where=where) from error
 
 
 def _mapping(path: str) -> dict[str, Any]:
@@ -121,5 +121,5 @@ def _mapping(path: str) -> dict[str, Any]:
         reason = str(getattr(error, "strerror", None) or "not UTF-8 text").lower()
         raise InputError(f"cannot read the settings: {reason}", where=path) from error
     if not isinstance(value, dict):
-        raise InputError("settings are a mapping", where=path, help="like `longest: 1000`")
+        raise InputError("settings must be a mapping", where=path, help="like `longest: 1000`")
     return value

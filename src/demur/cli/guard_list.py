@@ -1,4 +1,4 @@
-"""`demur guard list`: the guards there are, built in and installed, and their codes."""
+"""`demur guard list`: list the built-in and installed guards and their codes."""
 
 import argparse
 import json
@@ -23,12 +23,12 @@ class _Row(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 all guards can be used; 1 an installed one cannot; 2 usage"
+    parser.epilog = "exit: 0 all guards are usable; 1 an installed guard is not; 2 usage"
     parser.add_argument("--json", action="store_true", help="a list of JSON objects")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the guards; 1 if one of them cannot be used."""
+    """Print the guards; 1 if one of them is not usable."""
     rows = list(_rows())
     if args.json:
         print(json.dumps([_as_json(row) for row in rows], indent=2))

@@ -1,4 +1,4 @@
-"""What `demur guard` prints of findings: place, action and code, what was seen, and what helps."""
+"""Print findings: place, action and code, detail, and help."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -18,12 +18,12 @@ from demur.model.finding import Action, Finding
 __all__ = ["Outcome", "Placed", "outcome", "place", "print_findings"]
 
 _COLOURS = {Action.BLOCK: "red", Action.ESCALATE: "yellow", Action.WARN: "cyan"}
-# Under which name a guard says in which part of an event a span lies.
+# The evidence fields that name the part of an event in which a span lies.
 _PARTS = ("argument", "field", "message")
 
 
 class Placed(NamedTuple):
-    """A finding and where it is: line and column, in a text, or the name of a part."""
+    """A finding with its place: line and column in a text, or the name of a part."""
 
     finding: Finding
     line: int | None
@@ -38,7 +38,7 @@ class Placed(NamedTuple):
 
     @property
     def located(self) -> Finding:
-        """The finding with its line and column in the evidence, as SARIF wants it."""
+        """The finding with its line and column in the evidence, for SARIF."""
         if self.line is None:
             return self.finding
         evidence = {**self.finding.evidence, "line": self.line, "column": self.column}
@@ -46,14 +46,14 @@ class Placed(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a check came to: one word for scripts, and the exit status."""
+    """The outcome of a check: one word for scripts, and the exit status."""
 
     word: str
     status: int
 
 
 def outcome(findings: Sequence[Finding], registry: Registry) -> Outcome:
-    """Return what the findings come to; warnings alone stop nothing."""
+    """Return the outcome of the findings; warnings alone block nothing."""
     if any(f.action is Action.BLOCK and registry[f.code].decided for f in findings):
         return Outcome("block", 3)
     if any(not registry[f.code].decided for f in findings):
@@ -64,7 +64,7 @@ def outcome(findings: Sequence[Finding], registry: Registry) -> Outcome:
 
 
 def place(findings: Sequence[Finding], event: object) -> list[Placed]:
-    """Return the findings with their places in the event's text, where it has one."""
+    """Return the findings with their places in the event's text, if it has one."""
     text = text_of(event)
     starts = [0]
     if text is not None:
@@ -100,7 +100,7 @@ def _help(finding: Finding, registry: Registry) -> str | None:
     advice = registry[finding.code].advice
     if advice is None or finding.action is Action.WARN:
         return None
-    # A guard offers no constraints; policy may.
+    # Guards offer no constraints; only policies do.
     offered = advice is not Advice.ACCEPT_CONSTRAINTS
     return ADVICE_MEANING[advice if offered else Advice.CHANGE_REQUEST]
 
@@ -116,4 +116,4 @@ def _count(found: Sequence[Placed]) -> str:
         return "nothing found"
     counts = Counter(one.finding.action for one in found)
     said = ", ".join(f"{counts[action]} {action}" for action in Action if counts[action])
-    return f"{said}: nothing is stopped by it" if set(counts) == {Action.WARN} else said
+    return f"{said}: warnings block nothing" if set(counts) == {Action.WARN} else said

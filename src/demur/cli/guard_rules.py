@@ -1,4 +1,4 @@
-"""`demur guard rules`: the text rules of a surface, each held to its own rows."""
+"""`demur guard rules`: list the text rules of a surface, and test each on its own rows."""
 
 import argparse
 import json
@@ -19,15 +19,15 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 the rules can be used; 1 they cannot, or break their own rows; 2 usage"
+    parser.epilog = "exit: 0 the rules pass; 1 they are invalid, or fail their own rows; 2 usage"
     parser.add_argument("surface", choices=[str(surface) for surface in Surface], metavar="SURFACE")
-    parser.add_argument("--rules", metavar="FILE", help="the rules in this file, not our own")
+    parser.add_argument("--rules", metavar="FILE", help="a rule file; default: the built-in rules")
     add_registry(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the rules and what is wrong with them; 1 if anything is."""
+    """Print the rules and their problems; 1 if there are any."""
     if args.rules is None:
         rules = builtin_rules(args.surface)
     else:
@@ -66,7 +66,7 @@ def _as_json(rules: RuleSet, problems: Sequence[Problem]) -> dict[str, Any]:
 
 def _print(rules: RuleSet, problems: Sequence[Problem], paint: Paint) -> None:
     rows = [(rule.id, rule.code, rule.action, rule.description) for rule in rules.rules]
-    print(table(rows, ("RULE", "CODE", "ACTION", "WHAT IT SEES"), paint))
+    print(table(rows, ("RULE", "CODE", "ACTION", "DESCRIPTION"), paint))
     for problem in problems:
         print(
             f"{one_line(problem.where or '')}: {paint('error:', 'bold', 'red')} "
@@ -76,5 +76,5 @@ def _print(rules: RuleSet, problems: Sequence[Problem], paint: Paint) -> None:
             print(f"  {paint('help:', 'cyan')} {one_line(problem.help)}")
     refuse = sum(len(rule.refuse) for rule in rules.rules)
     allow = sum(len(rule.allow) for rule in rules.rules)
-    held = f"{len(rules.rules)} rules, held to {refuse} refuse and {allow} allow rows"
-    print(paint(f"{held}: {len(problems)} broken" if problems else held, "dim"))
+    held = f"{len(rules.rules)} rules, tested on {refuse} refuse and {allow} allow rows"
+    print(paint(f"{held}: {len(problems)} failed" if problems else held, "dim"))

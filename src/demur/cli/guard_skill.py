@@ -24,8 +24,8 @@ __all__ = ["configure", "run"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "exit: 0 nothing stands against it; 1 an error; 2 usage; 3 refused, something blocks;"
-        " 4 a person should look at it; 6 a part could not be judged"
+        "exit: 0 passed; 1 an error; 2 usage; 3 refused, a finding blocks;"
+        " 4 a person should review it; 6 a part could not be judged"
     )
     parser.add_argument(
         "path", type=Path, metavar="PATH", help="the folder of the skill, or a file"
@@ -34,19 +34,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="one JSON object")
     form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
     parser.add_argument(
-        "--baseline", type=Path, metavar="FILE", help="leave out what this file accepts"
+        "--baseline", type=Path, metavar="FILE", help="ignore the findings that this file accepts"
     )
     parser.add_argument(
         "--write-baseline",
         type=Path,
         metavar="FILE",
-        help="accept all that is found now, for later scans",
+        help="accept all current findings, for later scans",
     )
     parser.add_argument(
         "--fail-on",
         choices=[str(action) for action in Action],
         default=str(Action.ESCALATE),
-        help="the least finding that makes the exit status other than 0 (default: escalate)",
+        help="the mildest action that fails the scan (default: escalate)",
     )
     _add_settled(parser)
 
@@ -57,24 +57,24 @@ def _add_settled(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a module that the skill may import, with all below it; may be given often",
+        help="allow imports of this module and its submodules; repeatable",
     )
     parser.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="HOST",
-        help="a host that the skill may reach, with all names below it; may be given often",
+        help="allow connections to this host and its subdomains; repeatable",
     )
     parser.add_argument(
         "--ignore-comments",
         action="store_true",
-        help="let no comment in the skill allow anything",
+        help="ignore comments in the skill that allow findings",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what speaks against the skill; the status says how much."""
+    """Print the findings in the skill, and return the status of the scan."""
     known = frozenset[str]() if args.baseline is None else _known(args.baseline)
     config = SkillConfig(
         allow_imports=tuple(args.allow_import),

@@ -1,4 +1,4 @@
-"""`demur guard SURFACE`: what the guards of a surface see in a text or an event."""
+"""`demur guard SURFACE`: run the guards of a surface on a text or an event."""
 
 import argparse
 import json
@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 _EPILOG = (
-    "exit: 0 nothing found, or warnings alone; 1 an error; 2 usage; 3 something blocks;"
-    " 4 a person should look at it; 6 it could not be judged"
+    "exit: 0 nothing found, or only warnings; 1 an error; 2 usage; 3 a finding blocks;"
+    " 4 a person should review it; 6 it could not be judged"
 )
 
 
 class SurfaceCommand:
-    """The command of one surface; they differ in what they read."""
+    """The command of one surface."""
 
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
@@ -43,7 +43,7 @@ class SurfaceCommand:
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's arguments."""
         parser.epilog = _EPILOG
-        what = "the text to look at" if self._takes_text else "the event to look at, as JSON"
+        what = "the text to check" if self._takes_text else "the event to check, as JSON"
         parser.add_argument(
             "file",
             nargs="?",
@@ -53,10 +53,12 @@ class SurfaceCommand:
         )
         if self._takes_text:
             parser.add_argument(
-                "--event", action="store_true", help="the file holds an event as JSON, not a text"
+                "--event", action="store_true", help="read an event as JSON instead of text"
             )
             parser.add_argument(
-                "--rules", metavar="FILE", help="go by the text rules in this file, not our own"
+                "--rules",
+                metavar="FILE",
+                help="use the text rules in this file; default: the built-in rules",
             )
         parser.add_argument(
             "--config", metavar="FILE", help="settings of the guard, as YAML or JSON"
@@ -67,14 +69,17 @@ class SurfaceCommand:
         form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
 
     def run(self, args: argparse.Namespace) -> int:
-        """Print what the guards see; the status says how much it matters."""
+        """Print the findings, and return the status of the outcome."""
         registry = default_registry(*args.registry)
         rules = args.rules if self._takes_text else None
         config = read_config(self._surface, args.config, rules, registry)
         as_json = not self._takes_text or args.event
         read = read_event(self._surface, args.file, as_json=as_json)
         if read.replaced:
-            print(f"note: {read.where} is not all UTF-8; the rest was replaced", file=sys.stderr)
+            print(
+                f"note: {read.where} is not valid UTF-8; invalid bytes were replaced",
+                file=sys.stderr,
+            )
         findings = check(self._surface, read.event, config)
         found = place(findings, read.event)
         ended = outcome(findings, registry)

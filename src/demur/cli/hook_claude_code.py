@@ -1,8 +1,8 @@
-"""`demur hook claude-code`: judge one event of Claude Code, as the command of its hooks.
+"""`demur hook claude-code`: answer one hook event of Claude Code.
 
-Reads the event on standard input and prints the answer. It fails closed: what cannot be judged
-is refused, by JSON and status 0, or by status 2 where even that fails. It never ends with 1,
-which would let the action run. What takes long to load is loaded only if it is needed.
+The command reads the event from standard input and prints the answer. It fails closed: if demur
+cannot judge an event, it denies the event by JSON and status 0, or by status 2 if it cannot print.
+It never exits with 1, which would let the action run. Slow modules are imported only if needed.
 """
 
 import argparse
@@ -53,39 +53,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=Path,
         metavar="FILE",
-        help="the settings; else what DEMUR_CONFIG names, else guards decide by themselves. "
-        "A demur.toml in the project is not looked for: the agent could write it",
+        help="the settings file; default: DEMUR_CONFIG, or else guards decide without a policy. "
+        "A demur.toml in the project is not used, because the agent could write it",
     )
     parser.add_argument(
-        "--state", type=Path, metavar="DIR", help="where histories and records are kept"
+        "--state", type=Path, metavar="DIR", help="the folder for histories and records"
     )
     parser.add_argument(
         "--pin",
         action="append",
         default=[],
         metavar="FILE",
-        help="rules that must outlive a compaction; may be given often",
+        help="a file of rules that must survive compaction; repeatable",
     )
-    parser.add_argument("--tenant", metavar="TENANT", help="record for this tenant")
+    parser.add_argument("--tenant", metavar="TENANT", help="the tenant of the records")
     parser.add_argument(
         "--ask",
         action="store_true",
-        help="what waits for approval is asked of the person at the terminal, not refused",
+        help="ask the user at the terminal for approval instead of refusing",
     )
     parser.add_argument(
-        "--no-halt", action="store_true", help="let the agent go on after a hard block"
+        "--no-halt", action="store_true", help="let the agent continue after a hard block"
     )
     parser.add_argument(
         "--budget",
         type=float,
         default=_BUDGET_S,
         metavar="SECONDS",
-        help="what is not judged by then is refused (default: %(default)g)",
+        help="refuse events that are not judged in this time (default: %(default)g)",
     )
     parser.add_argument(
         "--warm",
         action="store_true",
-        help="keep a process ready that answers at once; it leaves when it is not needed",
+        help="keep a daemon running that answers fast; it exits when idle",
     )
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
 
@@ -100,22 +100,22 @@ def run(args: argparse.Namespace) -> int:
     watch.start()
     try:
         ending = _judged(args, outcome)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is no permission
+    except BaseException as error:  # noqa: BLE001 - no error may let the action run
         detail = f"the hook failed: {type(error).__name__}"
         ending = outcome.denied(refusal_line("INTERNAL_ERROR", detail))
     status = outcome.settle(ending)
     watch.cancel()
     if outcome.is_cold:
-        # Not before: two that load at the same time are slower, and this one is waited for.
+        # Start the daemon only after the answer, because loading both at once would be slower.
         with suppress(Exception):
             _start_warm(args)
     return status
 
 
 class _Outcome:
-    """The one ending of this process, whoever comes to it first.
+    """The single answer of this process, by the judgement or by the timeout.
 
-    `is_cold`: nobody is kept warm who could have told it, and somebody should be.
+    `is_cold`: no daemon is running, and one should be started.
     """
 
     def __init__(self) -> None:
@@ -124,30 +124,30 @@ class _Outcome:
         self._once = threading.Lock()
 
     def hear(self, hook: "Hook") -> None:
-        """Take note of which event it is."""
+        """Set the event that is being judged."""
         self._hook = hook
 
     def denied(self, line: str) -> Ending:
-        """Return the no to what is known of the event."""
+        """Return a denial that fits the event, as far as it is known."""
         hook = self._hook
         return denial(None, line) if hook is None else denial(hook.event, line, hook.members)
 
     def settle(self, ending: Ending) -> int:
-        """Print how the hook ends, and return its status."""
+        """Print the answer, and return its status."""
         if not self._once.acquire(blocking=False):
-            # Time is up, and the process about to end by that.
+            # The timeout has already answered, and is about to end the process.
             threading.Event().wait()
         return _printed(ending)
 
     def give_up(self) -> None:
-        """Refuse, and end the process: there is no telling what it hangs on."""
+        """Deny, and end the process at once, because the main thread may hang."""
         if self._once.acquire(blocking=False):
             line = refusal_line("GUARDRAIL_UNAVAILABLE", "it took too long to judge")
             os._exit(_printed(self.denied(line)))
 
 
 def _printed(ending: Ending) -> int:
-    """Print an ending, and return its status: one that says no if nothing can be printed."""
+    """Print an answer, and return its status, or the blocking status if printing fails."""
     status = ending.status
     try:
         sys.stdout.write(ending.stdout)
@@ -162,13 +162,13 @@ def _printed(ending: Ending) -> int:
 
 
 def _close_output() -> None:
-    """Send what is still buffered nowhere: failing on it once more would change the status."""
+    """Redirect standard output to devnull: a failing flush at exit would change the status."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Where(NamedTuple):
-    """What the environment adds to the arguments."""
+    """Paths from the arguments and the environment."""
 
     config: Path | None
     state: Path
@@ -205,13 +205,13 @@ def _judged(args: argparse.Namespace, outcome: _Outcome) -> Ending:
 
 
 def _warm_ending(args: argparse.Namespace, where: _Where, raw: bytes) -> Ending | None:
-    """Return what the process that is kept warm says, or None if nobody is there."""
+    """Return the answer of the daemon, or None if there is no daemon."""
     path = socket_path(where.state, _serving(args, where))
     return ask_warm(path, raw, where.project, timeout_s=args.budget / 2)
 
 
 def _waited(args: argparse.Namespace, where: _Where) -> bool:
-    """Return whether it was worth to wait for one that is about to be warm: it has a lead."""
+    """Wait for a daemon that is starting; return whether there was one."""
     path = socket_path(where.state, _serving(args, where))
     until = time.monotonic() + min(args.budget / 4, _LONGEST_WAIT_S)
     waited = False
@@ -222,7 +222,7 @@ def _waited(args: argparse.Namespace, where: _Where) -> bool:
 
 
 def _start_warm(args: argparse.Namespace) -> None:
-    """Start the process that is kept warm, for those who ask next."""
+    """Start the daemon for later events."""
     where = _where(args)
     words = _serving(args, where)
     where.state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ def _start_warm(args: argparse.Namespace) -> None:
 
 
 def _serving(args: argparse.Namespace, where: _Where) -> list[str]:
-    """Return the command line of the process that answers on the same terms."""
+    """Return the command line of the daemon with the same configuration."""
     words = [sys.executable, "-P", "-m", "demur", "hook", "claude-code", "--serve"]
     words += ["--state", str(where.state), f"--budget={args.budget}"]
     words += [] if where.config is None else ["--config", str(where.config)]
@@ -255,7 +255,7 @@ def _serve(args: argparse.Namespace) -> int:
         if first:
             serve = cast("Callable[..., None]", import_module(_WARM).serve_warm)
             with import_module(_STANDING).Standing(_terms(args, where)) as standing:
-                # Beside it: who asks meanwhile is answered all the same.
+                # In a thread, so that the daemon answers meanwhile.
                 threading.Thread(target=standing.rehearse, daemon=True).start()
                 serve(path, standing, idle_s=_IDLE_S)
     return 0

@@ -1,4 +1,4 @@
-"""`demur hook install`: put demur's hooks into a host's settings, after showing what changes."""
+"""`demur hook install`: add demur's hooks to a host's settings, after showing the diff."""
 
 import argparse
 import difflib
@@ -27,12 +27,12 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "exit: 0 done, or nothing to do; 1 error; 2 usage; 3 the answer was no; "
-        "4 only shown: nobody is there to ask, and --yes was not given"
+        "exit: 0 done, or nothing to do; 1 error; 2 usage; 3 declined; "
+        "4 only shown: not a terminal, and no --yes"
     )
-    parser.add_argument("host", choices=["claude-code"], help="whose settings")
+    parser.add_argument("host", choices=["claude-code"], help="the host")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--settings", type=Path, metavar="PATH", help="the file itself")
+    where.add_argument("--settings", type=Path, metavar="PATH", help="the settings file to change")
     where.add_argument(
         "--user", action="store_true", help="for all your projects: ~/.claude/settings.json"
     )
@@ -41,10 +41,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for this folder, the default: .claude/settings.json",
     )
-    parser.add_argument("--remove", action="store_true", help="take demur's hooks out, only them")
-    parser.add_argument("--yes", action="store_true", help="change it without asking")
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="the settings of demur to go by"
+        "--remove", action="store_true", help="remove demur's hooks, and nothing else"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask before changing the file")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="the demur settings for the hooks"
     )
     parser.add_argument(
         "--pin",
@@ -52,32 +54,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="FILE",
-        help="rules that must outlive a compaction; may be given often",
+        help="a file of rules that must survive compaction; repeatable",
     )
-    parser.add_argument("--ask", action="store_true", help="ask what waits for approval")
-    parser.add_argument("--no-halt", action="store_true", help="go on after a hard block")
-    parser.add_argument("--no-warm", action="store_true", help="keep no process ready; slower")
+    parser.add_argument(
+        "--ask", action="store_true", help="ask the user for approval instead of refusing"
+    )
+    parser.add_argument(
+        "--no-halt", action="store_true", help="let the agent continue after a hard block"
+    )
+    parser.add_argument("--no-warm", action="store_true", help="run without a daemon; slower")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show what would change, ask, and change it."""
+    """Show the diff, ask, and write the settings."""
     file = read_file(_path(args))
     before = read_settings(file.text, str(file.path))
     after = without_hooks(before) if args.remove else with_hooks(before, _words(args))
     if after == before:
-        print(f"nothing to do: {file.path} is as it should be")
+        print(f"nothing to do: {file.path} is up to date")
         return 0
     text = dump_settings(after, file.text)
     _show(file, text)
     if not args.yes:
         if not sys.stdin.isatty():
-            print("nothing was changed: --yes changes it without asking", file=sys.stderr)
+            print(
+                "nothing was changed: use --yes to change the file without asking", file=sys.stderr
+            )
             return _NOBODY_ASKED
-        if input("change it? [y/N] ").strip().lower() not in {"y", "yes"}:
+        if input("change this file? [y/N] ").strip().lower() not in {"y", "yes"}:
             print("nothing was changed")
             return _NOT_CHANGED
     copy = replace_file(file, text)
-    print(f"changed {file.path}" + ("" if copy is None else f"; the old one is {copy}"))
+    print(f"changed {file.path}" + ("" if copy is None else f"; the backup is {copy}"))
     return 0
 
 
@@ -91,7 +99,7 @@ def _path(args: argparse.Namespace) -> Path:
 
 
 def _words(args: argparse.Namespace) -> list[str]:
-    """Return the command that the hooks run."""
+    """Return the command line of the hooks."""
     words = [*_program(), "hook", "claude-code"]
     if args.config is not None:
         words += ["--config", _place(args, args.config)]
@@ -102,17 +110,17 @@ def _words(args: argparse.Namespace) -> list[str]:
 
 
 def _program() -> list[str]:
-    """Return how demur is started: by name, or else by the interpreter that runs now."""
+    """Return the command that starts demur: by name, or else by this interpreter."""
     if shutil.which("demur") is not None:
         return ["demur"]
-    # `-P`: the folder of a project is no place to import from.
+    # `-P`: never import from the folder of the project.
     return [sys.executable, "-P", "-m", "demur"]
 
 
 def _place(args: argparse.Namespace, path: Path) -> str:
-    """Return a path that holds from anywhere; in a project's own settings, on any machine."""
+    """Return an absolute path, or one relative to the project in a project's own settings."""
     if not path.is_file():
-        raise InputError("there is no such file", where=str(path))
+        raise InputError("the file does not exist", where=str(path))
     whole = path.resolve()
     own = args.settings is None and not args.user
     if own and whole.is_relative_to(Path.cwd().resolve()):

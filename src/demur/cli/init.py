@@ -1,4 +1,4 @@
-"""`demur init`: a working folder to begin with: settings, a policy, samples, and a store."""
+"""`demur init`: create a working folder with settings, a policy, samples, and a store."""
 
 import argparse
 import os
@@ -20,32 +20,35 @@ __all__ = ["agent_templates", "configure", "run", "templates"]
 
 _ABOUT = {
     CONFIG_NAME: "the settings",
-    "policy.yaml": "the rules of a small support desk, to be made yours",
-    "policy.test.yaml": "what the rules must conclude, case by case",
-    "samples": "requests to try: allowed, escalated, denied, not to be judged",
+    "policy.yaml": "the rules of a small support desk, to adapt",
+    "policy.test.yaml": "test cases for the rules",
+    "samples": "requests to try: allowed, escalated, denied, unjudged",
 }
 _NEXT = (
     ("demur decide samples/small-refund.json", "decide a request"),
-    ("demur decide samples/large-refund.json", "one that waits for a person"),
-    ("demur explain last", "why it was decided so"),
-    ("demur policy test policy.yaml policy.test.yaml", "after each change of a rule"),
-    ("demur doctor", "whether all is well"),
+    ("demur decide samples/large-refund.json", "decide one that needs approval"),
+    ("demur explain last", "explain the last decision"),
+    ("demur policy test policy.yaml policy.test.yaml", "test the rules after each change"),
+    ("demur doctor", "check the folder"),
 )
 _ABOUT_AGENT = {
     CONFIG_NAME: "the settings",
-    "policy.yaml": "what an agent may do: guards decide, and a few rules to make yours",
-    "policy.test.yaml": "what the rules must conclude, case by case",
+    "policy.yaml": "what an agent may do: guards decide, and a few rules to adapt",
+    "policy.test.yaml": "test cases for the rules",
 }
 _NEXT_AGENT = (
-    ("python -c \"import demur; print(demur.open_enforcer().prompt('Hi').allowed)\"", "ask it"),
-    ("demur explain last", "why it was decided so"),
-    ("demur policy test policy.yaml policy.test.yaml", "after each change of a rule"),
-    ("demur doctor", "whether all is well"),
+    (
+        "python -c \"import demur; print(demur.open_enforcer().prompt('Hi').allowed)\"",
+        "check a prompt",
+    ),
+    ("demur explain last", "explain the last decision"),
+    ("demur policy test policy.yaml policy.test.yaml", "test the rules after each change"),
+    ("demur doctor", "check the folder"),
 )
 
 
 class Template(NamedTuple):
-    """A file to make: its place in the folder, and what goes into it."""
+    """A file to create: its path in the folder, and its text."""
 
     path: str
     text: str
@@ -54,30 +57,35 @@ class Template(NamedTuple):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="where; here if absent"
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="the folder; default: here",
     )
     parser.add_argument(
         "--agent",
         action="store_true",
-        help="begin with the policy for agents: guards decide, and large amounts wait for a person",
+        help="use the policy for agents: guards decide, and large amounts need approval",
     )
     parser.add_argument(
         "--force",
         action="store_true",
-        help="write over files that are there; a store is always kept as it is",
+        help="replace existing files; an existing store is always kept",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the folder, and say what to do next."""
+    """Create the folder, and print the next steps."""
     folder: Path = args.folder
     made = list(agent_templates() if args.agent else templates())
     there = [template.path for template in made if (folder / template.path).exists()]
     if there and not args.force:
         raise InputError(
-            f"there already: {', '.join(there)}",
+            f"already exists: {', '.join(there)}",
             where=str(folder),
-            help="name another folder, or --force writes over these files (never over the store)",
+            help="choose another folder, or replace these files with --force (never the store)",
         )
     for template in made:
         path = folder / template.path
@@ -87,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     print("\n".join(_told(folder, Paint(), new_store=new, agent=args.agent)))
     named = os.environ.get("DEMUR_CONFIG")
     if named:
-        print(f"note: DEMUR_CONFIG names {named}: commands go by that, not by this folder")
+        print(f"note: DEMUR_CONFIG names {named}: commands use that file, not this folder")
     return 0
 
 
@@ -97,7 +105,7 @@ def templates() -> Iterator[Template]:
 
 
 def agent_templates() -> Iterator[Template]:
-    """Yield the files of a working folder for agents: the same settings, and their own policy."""
+    """Yield the files of a working folder for agents: the same settings, and another policy."""
     usual = {template.path: template for template in templates()}
     yield usual[CONFIG_NAME]
     yield Template("policy.yaml", agent_policy())
@@ -118,11 +126,11 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = str(error.strerror or error).lower()
-        raise InputError(f"cannot make the folder: {reason}", where=str(folder)) from error
+        raise InputError(f"cannot create the folder: {reason}", where=str(folder)) from error
 
 
 def _make_store(folder: Path) -> bool:
-    """Make the store that the settings name; return whether it was not there before."""
+    """Create the store that the settings name; return whether it is new."""
     config = read_settings(folder / CONFIG_NAME)
     new = not Path(config.store).exists()
     make_private(config)
@@ -133,7 +141,7 @@ def _make_store(folder: Path) -> bool:
 
 
 def _told(folder: Path, paint: Paint, *, new_store: bool, agent: bool) -> Iterator[str]:
-    store = f"the store{', empty' if new_store else '; kept as it was'}"
+    store = f"the store{', empty' if new_store else ', unchanged'}"
     about = {**(_ABOUT_AGENT if agent else _ABOUT), "demur.db": store}
     after = _NEXT_AGENT if agent else _NEXT
     here = folder == Path()

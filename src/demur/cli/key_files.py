@@ -1,4 +1,4 @@
-"""Keys, grants and revocation lists in files, for the grant commands."""
+"""Read and write the files of keys, grants and revocation lists."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def read_signing_key(path: Path) -> SigningKey:
 
 
 def read_ring(paths: list[Path]) -> KeyRing:
-    """Return the trusted keys in the files, one key a file."""
+    """Return the trusted keys in the files, one key per file."""
     return KeyRing(_decode(path, TrustedKey) for path in paths)
 
 
@@ -41,7 +41,7 @@ def read(path: Path) -> bytes:
 
 
 def read_revoked(path: Path | None) -> frozenset[str]:
-    """Return the revoked grant ids: a JSON list of strings. A list that is named must be there."""
+    """Return the revoked grant ids: a JSON list of strings. A named file must exist."""
     if path is None:
         return frozenset()
     text = read(path)
@@ -55,12 +55,12 @@ def read_revoked(path: Path | None) -> frozenset[str]:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Write a new file that only its owner can read; never over an existing one."""
+    """Write a new file that only its owner can read; never replace an existing one."""
     write_new(path, content, mode=0o600)
 
 
 def write_new(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Write a new file; never over an existing one."""
+    """Write a new file; never replace an existing one."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except OSError as error:

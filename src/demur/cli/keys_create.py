@@ -1,4 +1,4 @@
-"""`demur keys create`: make a key of the service. It is shown once; only its digest is kept."""
+"""`demur keys create`: create an API key. It is shown once; only its digest is stored."""
 
 import argparse
 import json
@@ -16,9 +16,9 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 made, 1 an error, 2 usage"
+    parser.epilog = "exit: 0 created, 1 an error, 2 usage"
     whose = parser.add_mutually_exclusive_group(required=True)
-    whose.add_argument("--tenant", metavar="TENANT", help="whose decisions the key is for")
+    whose.add_argument("--tenant", metavar="TENANT", help="the tenant of the key")
     whose.add_argument("--all-tenants", action="store_true", help="a key for every tenant")
     parser.add_argument(
         "--role",
@@ -26,18 +26,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         choices=[str(role) for role in Role],
         metavar="ROLE",
-        help="what it is for: decide, read, label, or admin, which includes the others",
+        help="decide, read, label, or admin, which includes the others",
     )
-    parser.add_argument("--expires", metavar="PERIOD", help="how long it works, like 90d")
-    parser.add_argument("--note", default="", metavar="TEXT", help="what to remember it by")
+    parser.add_argument("--expires", metavar="PERIOD", help="validity, like 90d")
+    parser.add_argument("--note", default="", metavar="TEXT", help="a note on the key")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make a key and print it."""
+    """Create a key and print it."""
     if args.tenant == "":
-        raise InputError("a tenant has a name", help="--all-tenants makes a key for every one")
+        raise InputError(
+            "--tenant must not be empty", help="--all-tenants creates a key for every tenant"
+        )
     config = settings(args)
     lifetime = None if args.expires is None else period(args.expires)
     made = make_key(args.tenant or "", args.role, note=args.note, lifetime=lifetime)
@@ -58,5 +60,5 @@ def run(args: argparse.Namespace) -> int:
     until = made.key.expires_at or "it is revoked"
     print(paint(made.token, "bold"))
     print(f"  key {made.key.key_id} for {whose}: {made.key.roles}; good until {until}")
-    print(paint("  this is shown once: only its digest is kept", "dim"))
+    print(paint("  the key is shown once: only its digest is stored", "dim"))
     return 0

@@ -1,4 +1,4 @@
-"""`demur keys list`: the keys of the service, without what their holders send."""
+"""`demur keys list`: list the API keys of the service, without their secrets."""
 
 import argparse
 import json
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 done, 1 an error, 2 usage"
     add_tenant(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a key")
+    parser.add_argument("--json", action="store_true", help="one JSON object per key")
     add_config(parser)
 
 
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     paint = Paint()
     if not keys:
-        print(paint("no keys; `demur keys create` makes one", "dim"))
+        print(paint("no keys; create one with `demur keys create`", "dim"))
         return 0
     now = timestamp(system_clock())
     head = ("KEY", "TENANT", "ROLES", "STATE", "NOTE")
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(key: ApiKey) -> dict[str, Any]:
-    """Return a key as it is shown to programs."""
+    """Return a key as JSON fields."""
     return {**{name: getattr(key, name) for name in _SHOWN}, "roles": key.roles.split()}
 
 

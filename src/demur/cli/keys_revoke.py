@@ -1,4 +1,4 @@
-"""`demur keys revoke`: make a key of the service useless."""
+"""`demur keys revoke`: revoke an API key of the service."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ __all__ = ["configure", "run"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 revoked, 1 an error, 2 usage"
-    parser.add_argument("key_id", metavar="KEY", help="its id: the middle part of the key")
+    parser.add_argument("key_id", metavar="KEY", help="the id: the middle part of the key")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_config(parser)
 
@@ -29,5 +29,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"key_id": args.key_id, "revoked_at": now}))
     else:
-        print(f"revoked {args.key_id}; a running service forgets it within seconds")
+        print(f"revoked {args.key_id}; a running service rejects it within seconds")
     return 0

@@ -1,4 +1,4 @@
-"""`demur learn`: say how a decision turned out, so that later ones are held to it."""
+"""`demur learn`: record how a decision turned out, for later decisions."""
 
 import argparse
 import json
@@ -25,27 +25,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--outcome",
         required=True,
         choices=[str(word) for word in Outcome],
-        help="how it turned out",
+        help="the outcome",
     )
     parser.add_argument(
         "--severity",
         type=int,
         default=MIDDLE_SEVERITY,
         metavar="1-5",
-        help="how bad a failure was; mild ones only ever ask a person",
+        help="severity of a failure; mild failures only escalate later requests",
     )
     parser.add_argument(
-        "--note", default="", metavar="TEXT", help="a word on it; stays with the decision"
+        "--note", default="", metavar="TEXT", help="a note that is stored with the decision"
     )
-    parser.add_argument("--by", default="", metavar="WHO", help="who says so")
-    parser.add_argument("--expires", type=int, metavar="DAYS", help="forget it after so many days")
-    add_tenant(parser, "the decision must be this tenant's")
+    parser.add_argument("--by", default="", metavar="WHO", help="the reporter")
+    parser.add_argument(
+        "--expires", type=int, metavar="DAYS", help="days after which the experience expires"
+    )
+    add_tenant(parser, "require that the decision belongs to this tenant")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn, and say what follows from it."""
+    """Store the experience, and print its effect."""
     config = settings(args)
     gate, store = existing_gate(config)
     with gate:
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _days(number: int) -> timedelta:
     if not 0 < number <= _MOST_DAYS:
-        raise InputError(f"--expires takes from 1 to {_MOST_DAYS} days, not `{number}`")
+        raise InputError(f"--expires must be from 1 to {_MOST_DAYS} days, not `{number}`")
     return timedelta(days=number)
 
 
@@ -78,21 +80,21 @@ def _print(learned: Experience, config: Config) -> None:
     what = f"{learned.outcome} of {learned.action_type}{bad}, tenant {learned.tenant}{until}"
     print(f"learned: {one_line(what)}")
     print(f"  {_follows(learned, config)}")
-    print(f"  memory {learned.memory_id}; `demur forget` takes it back")
+    print(f"  memory {learned.memory_id}; `demur forget` deletes it")
 
 
 def _follows(learned: Experience, config: Config) -> str:
-    """Return what the outcome means for later requests, by the settings in force."""
+    """Return the effect of the outcome on later requests under the current settings."""
     memory = config.memory
     if memory is None:
-        return "memory is off in the settings: nothing follows from it"
+        return "memory is off in the settings, so this has no effect"
     if learned.outcome == Outcome.SUCCESS:
         if memory.lift:
-            return f"an escalated request is let through from likeness {memory.allow} on"
-        return "kept for the record; it lifts nothing unless `lift` is on under [memory]"
+            return f"escalated requests are allowed from similarity {memory.allow}"
+        return "stored without effect; set `lift` under [memory] to let it lift escalations"
     if learned.severity < memory.block_severity:
-        return f"a request like it asks a person from likeness {memory.escalate} on"
+        return f"similar requests escalate from similarity {memory.escalate}"
     return (
-        f"a request like it is denied from likeness {memory.block} on, "
-        f"and asks a person from {memory.escalate} on"
+        f"similar requests are denied from similarity {memory.block}, "
+        f"and escalate from {memory.escalate}"
     )

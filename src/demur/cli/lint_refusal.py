@@ -1,4 +1,4 @@
-"""`demur lint refusal`: what an editor would say about refusals that people read."""
+"""`demur lint refusal`: check the wording of refusals that people read."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ _SEPARATOR = "---"
 
 
 class Written(NamedTuple):
-    """A refusal as it stands in a file, with what its row says about it."""
+    """The text of a refusal in a file, with the code and locale of its row."""
 
     where: str
     text: str
@@ -36,25 +36,25 @@ class Written(NamedTuple):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "exit: 0 nothing wrong; 1 an error; 2 usage; 3 something is wrong;"
-        " 6 a text is no refusal, or its language is not known"
+        "exit: 0 no problems; 1 an error; 2 usage; 3 problems;"
+        " 6 a text is not a refusal, or its language is unknown"
     )
     parser.add_argument(
         "file",
         nargs="?",
         default=STANDARD_INPUT,
         metavar="FILE",
-        help="refusals, apart by lines of `---`, or JSON lines with `text`, `code` and `locale`;"
+        help="refusals separated by `---` lines, or JSON lines with `text`, `code` and `locale`;"
         " `-` is standard input",
     )
-    parser.add_argument("--code", help="the reason code that the refusals are about")
-    parser.add_argument("--locale", help="their language, if it should not be guessed")
-    parser.add_argument("--marks", metavar="FILE", help="go by the marks in this file as well")
-    parser.add_argument("--json", action="store_true", help="one JSON object a refusal")
+    parser.add_argument("--code", help="the reason code of the refusals")
+    parser.add_argument("--locale", help="the language; default: guessed")
+    parser.add_argument("--marks", metavar="FILE", help="also use the marks in this file")
+    parser.add_argument("--json", action="store_true", help="one JSON object per refusal")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is wrong with each refusal; the status says whether anything is."""
+    """Print the problems of each refusal; the status says whether there are any."""
     marks = None if args.marks is None else load_marks(args.marks)
     reports = []
     for index, one in enumerate(_read(args.file)):
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _as_json(report: RefusalReport, text: str) -> dict[str, Any]:
-    """Return the report as plain JSON; what has a place also quotes it."""
+    """Return the report as JSON; parts and problems with a span also quote it."""
     row: dict[str, Any] = msgspec.to_builtins(report)
     for placed in (*row["parts"], *row["problems"]):
         if "span" in placed:
@@ -85,7 +85,7 @@ def _read(name: str) -> list[Written]:
     """Return the refusals in a file.
 
     Raises:
-        InputError: It cannot be read, or there is nothing in it.
+        InputError: The file cannot be read, or is empty.
     """
     shown = "standard input" if name == STANDARD_INPUT else name
     try:
@@ -96,12 +96,12 @@ def _read(name: str) -> list[Written]:
     text = raw.decode("utf-8-sig", "replace")
     found = list(_rows(text, shown) or _separated(text, shown))
     if not found:
-        raise InputError("there is no refusal in it", where=shown)
+        raise InputError("the input holds no refusal", where=shown)
     return found
 
 
 def _rows(text: str, shown: str) -> list[Written] | None:
-    """Return the refusals of JSON lines, or None if the text is something else."""
+    """Return the refusals of JSON lines, or None if the text is not JSON lines."""
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -125,7 +125,7 @@ def _word(row: dict[str, Any], key: str) -> str | None:
 
 
 def _separated(text: str, shown: str) -> Iterator[Written]:
-    """Yield the texts between lines of `---`, each with its first line's number."""
+    """Yield the texts between `---` lines, each with the number of its first line."""
     start, lines = 1, text.split("\n")
     for number, line in enumerate([*lines, _SEPARATOR], 1):
         if line.strip() != _SEPARATOR:

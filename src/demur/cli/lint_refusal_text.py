@@ -1,4 +1,4 @@
-"""A linted refusal on the page: its parts named in the margin, and the editor's remarks below."""
+"""Print a linted refusal: its parts named in the margin, and the diagnostics below."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -12,21 +12,21 @@ from demur.respond.lint_report import RefusalProblem, RefusalReport, RefusalVerd
 __all__ = ["print_report"]
 
 _MARGIN = 16
-# What stands between the parts of a long text is not needed to find one's way.
+# Long texts between the parts are shortened.
 _LONGEST_GAP = 400
 _LONGEST_QUOTE = 80
 _GOOD = {RefusalVerdict.GRACEFUL: "green", RefusalVerdict.NOT_A_REFUSAL: "cyan"}
 
 
 class Passage(NamedTuple):
-    """Some words of the text, and the parts they do the work of."""
+    """A passage of the text, and the parts of a refusal that it contains."""
 
     parts: tuple[str, ...]
     text: str
 
 
 def print_report(report: RefusalReport, text: str, where: str) -> None:
-    """Print one report: verdict, the text with its parts, and what is wrong with it."""
+    """Print one report: verdict, the text with its parts, and the problems."""
     paint = Paint()
     word = report.verdict.replace("_", " ")
     score = "" if report.score is None else f", {report.score} of 100"
@@ -44,7 +44,7 @@ def print_report(report: RefusalReport, text: str, where: str) -> None:
 
 
 def _passages(report: RefusalReport, text: str) -> Iterator[Passage]:
-    """Yield the text in pieces, each with the names of its parts."""
+    """Yield the text in passages, each with the names of its parts."""
     at = 0
     for span, group in groupby(report.parts, key=lambda found: found.span):
         yield from _between(text[at : span.start])
@@ -74,7 +74,7 @@ def _print_passage(passage: Passage, paint: Paint) -> None:
 
 
 def _sorted(problems: Sequence[RefusalProblem]) -> list[RefusalProblem]:
-    """Return the problems with those of one kind together, in the order kinds first appear."""
+    """Return the problems grouped by kind, in the order in which kinds first appear."""
     first: dict[tuple[str, str], int] = {}
     for at, problem in enumerate(problems):
         first.setdefault(_key(problem), at)

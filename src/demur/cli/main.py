@@ -28,14 +28,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         status = cast("int", args.run(args))
-        # What is still buffered meets a closed pipe here, not after the last handler is gone.
+        # Flush here, so that a closed pipe raises while the handlers below can still catch it.
         sys.stdout.flush()
     except DemurError as error:
         return _report(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away, as `head` does; a script must not take that for success.
+        # The reader closed the pipe, as `head` does. Scripts must not take that for success.
         _close_output()
         return CLOSED_PIPE
     except OSError as error:
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _close_output() -> None:
-    """Send what is still buffered nowhere, so that leaving does not fail on it once more."""
+    """Redirect standard output to devnull, so that the flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -63,6 +63,6 @@ def _report(error: DemurError) -> int:
 
 def run() -> NoReturn:
     """Run the command line of this process and exit with its status."""
-    # A console that lacks a character shows its escape; a log tool does not die of an accent.
+    # A console that cannot encode a character shows its escape instead of raising.
     cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""The proxy as a service over HTTP: where it listens, and how it starts and stops."""
+"""Serve the MCP proxy over HTTP."""
 
 import argparse
 import asyncio
@@ -28,73 +28,73 @@ _HERE = "127.0.0.1"
 
 
 class Place(NamedTuple):
-    """Where to listen."""
+    """The address to listen on."""
 
     host: str
     port: int
 
 
 def add_listening(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments for clients that speak HTTP."""
+    """Add the options for HTTP clients."""
     parser.add_argument(
         "--listen",
         metavar="[HOST:]PORT",
-        help=f"serve clients over streamable HTTP at /mcp, not over stdio (default host: {_HERE};"
-        " port 0 takes a free one); each has a server of its own",
+        help=f"serve clients over streamable HTTP at /mcp instead of stdio (default host: {_HERE};"
+        " port 0 picks a free port); each client gets its own server",
     )
     parser.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="answer to this name as well, at whichever port, with --listen; may be given often",
+        help="also accept this host name, at any port, with --listen; repeatable",
     )
     parser.add_argument(
         "--max-sessions",
         type=int,
         default=MOST,
         metavar="N",
-        help=f"how many clients there may be at once, with --listen (default: {MOST})",
+        help=f"maximum number of concurrent clients, with --listen (default: {MOST})",
     )
     parser.add_argument(
         "--idle",
         type=float,
         default=IDLE_S,
         metavar="SECONDS",
-        help=f"end sessions that were not used for so long, with --listen (default: {IDLE_S:g})",
+        help=f"end sessions that are idle for this time, with --listen (default: {IDLE_S:g})",
     )
 
 
 def chosen_place(args: argparse.Namespace) -> Place | None:
-    """Return where to listen, or None for a client on standard input.
+    """Return the address to listen on, or None for a client on standard input.
 
     Raises:
-        InputError: There is no such place or host, or a limit leaves room for nobody.
+        InputError: The address, a host name or a limit is invalid.
     """
     if args.listen is None:
         return None
     found = _PLACE.fullmatch(args.listen)
     if found is None or int(found["port"]) > 65_535:
-        problem = f"`{args.listen}` is no place to listen"
+        problem = f"`{args.listen}` is not an address to listen on"
         raise InputError(problem, where="--listen", help="like `8080` or `127.0.0.1:8080`")
     for name in args.allow_host:
         if not _NAME.fullmatch(name):
-            problem = f"`{name}` is no bare name of a host"
+            problem = f"`{name}` is not a bare host name"
             raise InputError(problem, where="--allow-host", help="like `proxy.example`, no port")
     if args.max_sessions < 1:
-        raise InputError("at least one session", where="--max-sessions")
+        raise InputError("must be at least 1", where="--max-sessions")
     if not 0 < args.idle < float("inf"):
-        raise InputError("more than no time", where="--idle")
+        raise InputError("must be above 0 and finite", where="--idle")
     if args.command and shutil.which(args.command[0]) is None:
         raise InputError("cannot start the server: no such program", where=args.command[0])
     return Place(found["six"] or found["host"] or _HERE, int(found["port"]))
 
 
 def stopping_signals() -> list[int]:
-    """Return the signals that end a proxy in good order, with all that it has started."""
+    """Return the signals that stop a proxy and its child processes cleanly."""
     stops: list[int] = [signal.SIGTERM, signal.SIGINT]
     hangup = getattr(signal, "SIGHUP", None)
-    # Who started it by `nohup` means it.
+    # Under `nohup`, SIGHUP stays ignored.
     if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
         stops.append(hangup)
     return stops
@@ -107,17 +107,17 @@ def serve_over_http(
     guard_for: Callable[[Judge], Guard],
     note: Note,
 ) -> int:
-    """Serve clients until told to stop.
+    """Serve clients until a signal stops the proxy.
 
     Raises:
-        InputError: Nothing can listen there.
+        InputError: The address cannot be used.
         MissingExtraError: HTTP needs a package that is not installed.
     """
     listening: Any = import_module("demur.integrations.mcp_proxy.listening")
     open_server = opener(args)
     with contextlib.closing(listening.bind(*place)) as listener:
         if not is_loopback(place.host):
-            note(f"whoever reaches {place.host} may use the server: nobody is asked for a key")
+            note(f"everyone who can reach {place.host} can use the server: no key is required")
 
         async def serve() -> None:
             sessions = Sessions(
@@ -132,7 +132,7 @@ def serve_over_http(
             stopped = asyncio.Event()
             loop = asyncio.get_running_loop()
             for number in stopping_signals():
-                # Where a system has no such handlers, it ends the process as it always did.
+                # Systems without such handlers end the process as usual.
                 with contextlib.suppress(NotImplementedError):
                     loop.add_signal_handler(number, stopped.set)
             await asyncio.to_thread(judge.warm)

@@ -1,4 +1,4 @@
-"""`demur mcp pin`: agree to the tools of an MCP server as they are now."""
+"""`demur mcp pin`: pin the current tools of an MCP server."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ _DIGITS = 12
 
 
 class _Row(NamedTuple):
-    """A tool, what became of it, and why."""
+    """A tool, its outcome, and the reason."""
 
     one: Candidate
     outcome: str
@@ -32,25 +32,25 @@ class _Row(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = (
-        "exit: 0 all tools are pinned; 1 an error; 2 usage; 3 some were refused and left out"
-    )
+    parser.epilog = "exit: 0 all tools are pinned; 1 an error; 2 usage; 3 some tools were refused"
     parser.add_argument(
         "--pins",
         type=Path,
         default=_DEFAULT,
         metavar="FILE",
-        help=f"where pins are kept, of this server and others (default: {_DEFAULT})",
+        help=f"the file of pins, for all servers (default: {_DEFAULT})",
     )
     parser.add_argument(
-        "--force", action="store_true", help="pin also tools whose definitions speak to the model"
+        "--force",
+        action="store_true",
+        help="also pin tools whose definitions contain instructions to the model",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_server(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show what the server offers, and write pins of it."""
+    """Show the tools of the server, and write pins for them."""
     name = chosen_name(args)
     before = read_pins(args.pins) if args.pins.exists() else Pins()
     listed = asyncio.run(_listed(args))
@@ -100,7 +100,7 @@ def _print(path: Path, name: str, rows: list[_Row], gone: set[str]) -> None:
     count = sum(row.outcome != "refused" for row in rows)
     print(f"{path}: {count} of {len(rows)} tools of `{one_line(name)}` pinned")
     if count < len(rows):
-        print("--force pins those whose definitions speak to the model; read them first")
+        print("--force also pins tools whose definitions contain instructions; read them first")
 
 
 def _digest(row: _Row) -> str:

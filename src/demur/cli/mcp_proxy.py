@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["configure", "run"]
 
 _EPILOG = (
-    "exit: the status of the server (128 and the signal, if one ended it); 0 for one over HTTP,"
-    " or with --listen when it was told to stop; 1 it cannot start; 2 usage"
+    "exit: the status of the server (128 + signal, if a signal ended it); 0 for a server over HTTP,"
+    " and with --listen after a stop signal; 1 it cannot start; 2 usage"
 )
 
 
@@ -46,49 +46,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=Path,
         metavar="FILE",
-        help="the settings; else what `DEMUR_CONFIG` names, else guards decide by themselves. "
-        f"A {CONFIG_NAME} in the working directory is not looked for: an agent could write it",
+        help="the settings file; default: `DEMUR_CONFIG`, or else guards decide without a policy. "
+        f"A {CONFIG_NAME} in the working directory is not used: an agent could write it",
     )
     parser.add_argument(
         "--pins",
         type=Path,
         metavar="FILE",
-        help="hold tools to what `demur mcp pin` wrote; others are hidden and refused",
+        help="the pins that `demur mcp pin` wrote; other tools are hidden and refused",
     )
     parser.add_argument(
         "--allow",
         action="append",
         metavar="PATTERN",
-        help="permit only tools of such a name, as `read_*`; may be given often",
+        help="allow only tools with matching names, like `read_*`; repeatable",
     )
     parser.add_argument(
         "--deny",
         action="append",
         default=[],
         metavar="PATTERN",
-        help="forbid tools of such a name; it beats --allow; may be given often",
+        help="deny tools with matching names; overrides --allow; repeatable",
     )
     parser.add_argument(
         "--hard-as-error",
         action="store_true",
-        help="answer what nothing could lift with a JSON-RPC error, not a tool result",
+        help="answer hard blocks with a JSON-RPC error instead of a tool result",
     )
-    parser.add_argument(
-        "--no-loops", action="store_true", help="do not look for calls that go in circles"
-    )
+    parser.add_argument("--no-loops", action="store_true", help="do not check for tool loops")
     add_listening(parser)
     add_server(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stand between clients and the server, until one of them ends or we are told to."""
+    """Relay between clients and the server until one of them ends or a signal stops the proxy."""
     name = chosen_name(args)
     place = chosen_place(args)
     pins = None if args.pins is None else read_pins(args.pins)
     if pins is None:
-        _note(f"no pins: the tools of `{name}` are taken as they come (see `demur mcp pin`)")
+        _note(f"no pins: the tools of `{name}` are not verified (see `demur mcp pin`)")
     elif not pins.of(name):
-        _note(f"nothing is pinned for `{name}`, so all of its tools are refused")
+        _note(f"no tools of `{name}` are pinned, so all of them are refused")
     rules = Rules(pins, args.allow, args.deny, loops=not args.no_loops)
     with _gate(_config(args)) as gate:
         judge = judge_of(gate, name, rules)
@@ -110,14 +108,14 @@ async def _serve(args: argparse.Namespace, guard: Guard, judge: Judge) -> int:
                 server.signal(number)
         stopped.set()
 
-    # Before there is a server that could be left behind.
+    # Install the handlers before the server starts, so that a signal cannot orphan it.
     loop = asyncio.get_running_loop()
     for number in stopping_signals():
-        # Where a system has no such handlers, it ends the process as it always did.
+        # Systems without such handlers end the process as usual.
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, stop, number)
     servers.append(await open_server(args))
-    # While client and server greet each other.
+    # Warm up while client and server initialise.
     warming = asyncio.create_task(asyncio.to_thread(judge.warm))
     client = Client(sys.stdin.fileno(), sys.stdout.fileno())
     status = await relay(guard, client, servers[0], stopped)
@@ -126,7 +124,7 @@ async def _serve(args: argparse.Namespace, guard: Guard, judge: Judge) -> int:
 
 
 def _config(args: argparse.Namespace) -> Path | None:
-    """Return the settings that somebody named: who starts a server may be where an agent writes."""
+    """Return the named settings file. A file in the working directory could be an agent's."""
     named = args.config or os.environ.get("DEMUR_CONFIG")
     return Path(named) if named else None
 
@@ -134,10 +132,10 @@ def _config(args: argparse.Namespace) -> Path | None:
 @contextlib.contextmanager
 def _gate(path: Path | None) -> Iterator[Gate | None]:
     if path is None:
-        _note("no settings: guards alone judge, and nothing is stored (see `demur init --agent`)")
+        _note("no settings: only guards decide, and nothing is stored (see `demur init --agent`)")
         if Path(CONFIG_NAME).exists():
             _note(
-                f"the {CONFIG_NAME} here is not used: an agent could write it; name it by --config"
+                f"the {CONFIG_NAME} here is not used, because an agent could write it; use --config"
             )
         yield None
         return

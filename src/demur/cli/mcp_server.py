@@ -1,4 +1,4 @@
-"""The MCP server that a command speaks to: which one, by what name, and how it is reached."""
+"""The MCP server of a command: its name, and how to open it."""
 
 import argparse
 import os
@@ -21,19 +21,21 @@ _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name a server."""
+    """Add the arguments that describe a server."""
     parser.add_argument(
         "--name",
         metavar="SERVER",
-        help="what pins and records call it; else the name of its program, or its host",
+        help="its name in pins and records; default: the name of its program or host",
     )
-    parser.add_argument("--url", metavar="URL", help="a server over streamable HTTP, not a command")
+    parser.add_argument(
+        "--url", metavar="URL", help="a server over streamable HTTP instead of a command"
+    )
     parser.add_argument(
         "--header",
         action="append",
         default=[],
         metavar="'NAME: VALUE'",
-        help="sent to the server at --url; ${VARIABLE} is taken from the environment",
+        help="a header for --url; ${VARIABLE} is expanded from the environment",
     )
     parser.add_argument(
         "command", nargs="*", metavar="-- CMD ARGS", help="the command that starts the server"
@@ -44,11 +46,11 @@ def chosen_name(args: argparse.Namespace) -> str:
     """Return the server's name.
 
     Raises:
-        InputError: There is no server, or there are two, or a name or address cannot be used.
+        InputError: No server or two servers are named, or the name or URL is invalid.
     """
     if bool(args.command) == bool(args.url):
         raise InputError(
-            "name one server: a command after `--`, or --url",
+            "give one server: a command after `--`, or --url",
             help="like `-- python server.py`",
         )
     if args.url:
@@ -60,10 +62,10 @@ def chosen_name(args: argparse.Namespace) -> str:
 
 
 def opener(args: argparse.Namespace) -> Callable[[], Awaitable[Upstream]]:
-    """Return what opens the server, each time anew, to be closed.
+    """Return a function that opens a new connection to the server, to be closed.
 
     Raises:
-        InputError: A header cannot be used.
+        InputError: A header is invalid.
         MissingExtraError: HTTP needs a package that is not installed.
     """
     if args.command:
@@ -81,7 +83,7 @@ async def open_server(args: argparse.Namespace) -> Upstream:
     """Return the server, to be closed.
 
     Raises:
-        InputError: It cannot be started, or a header cannot be used.
+        InputError: The server cannot be started, or a header is invalid.
         MissingExtraError: HTTP needs a package that is not installed.
     """
     return await opener(args)()
@@ -94,7 +96,7 @@ def _check_address(url: str) -> None:
     except ValueError:
         fits = False
     if not fits:
-        raise InputError(f"`{url}` is no address of HTTP", where="--url")
+        raise InputError(f"`{url}` is not an HTTP URL", where="--url")
 
 
 def _header(text: str, environment: Mapping[str, str]) -> tuple[str, str]:
@@ -102,7 +104,7 @@ def _header(text: str, environment: Mapping[str, str]) -> tuple[str, str]:
     try:
         filled = Template(value.strip()).substitute(environment)
     except (KeyError, ValueError) as error:
-        problem = "a variable in the header is not set, or `$` does not name one"
+        problem = "a variable in the header is not set, or a `$` is not followed by a name"
         raise InputError(problem, where=f"--header {name}"[:60], help="`$$` is a `$`") from error
     written = filled.isascii() and filled.isprintable()
     if not colon or not _NAME.fullmatch(name) or not written:

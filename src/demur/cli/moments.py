@@ -1,4 +1,4 @@
-"""Periods and moments as people type them: `7d`, `2027-01-31`, `2027-01-31T12:00Z`."""
+"""Parse periods and times as people type them: `7d`, `2027-01-31`, `2027-01-31T12:00Z`."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -11,24 +11,26 @@ _MOST = 10_000
 
 
 def period(text: str) -> timedelta:
-    """Return how long a text like `30m`, `8h` or `7d` says.
+    """Parse a period like `30m`, `8h` or `7d`.
 
     Raises:
-        InputError: It says nothing of the kind.
+        InputError: The text is not a period.
     """
     number, unit = text[:-1], text[-1:]
     if not (number.isascii() and number.isdecimal()) or unit not in _UNITS:
-        raise InputError(f"`{text}` is no period", help="like 30m, 8h or 7d")
+        raise InputError(f"`{text}` is not a period", help="like 30m, 8h or 7d")
     if not 0 < int(number) <= _MOST:
-        raise InputError(f"`{text}` is no period", help=f"from 1 to {_MOST} minutes, hours or days")
+        raise InputError(
+            f"`{text}` is not a period", help=f"from 1 to {_MOST} minutes, hours or days"
+        )
     return timedelta(seconds=int(number) * _UNITS[unit])
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """Return the moment that a text names; one without a time zone is in UTC.
+    """Parse a date, a time (UTC unless it names a zone), or a period before `now`.
 
     Raises:
-        InputError: It names none.
+        InputError: The text is not a time.
     """
     if text[-1:] in _UNITS and text[:-1].isdecimal():
         return now - period(text)
@@ -37,4 +39,4 @@ def moment(text: str, now: datetime) -> datetime:
         return named.replace(tzinfo=UTC) if named.tzinfo is None else named.astimezone(UTC)
     except (ValueError, OverflowError):
         help_text = "like 2027-01-31, 2027-01-31T12:00Z, or 7d for seven days ago"
-        raise InputError(f"`{text}` is no time", help=help_text) from None
+        raise InputError(f"`{text}` is not a time", help=help_text) from None

@@ -1,4 +1,4 @@
-"""`demur monitor`: live decisions and top codes in a terminal, for people without a browser."""
+"""`demur monitor`: show live decisions and top codes in a terminal."""
 
 import argparse
 import json
@@ -35,7 +35,7 @@ _MOST_HOURS = 24 * 31
 
 
 class _Seen(NamedTuple):
-    """What the screen shows: counts of a period, and the newest decisions."""
+    """The data of one screen: counts of a period, and the newest decisions."""
 
     now: datetime
     hours: int
@@ -47,24 +47,26 @@ class _Seen(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "press Ctrl-C to stop; counts are by hours in UTC, with the one that runs now"
-    parser.add_argument("--hours", type=int, default=24, help="how far back to count (24)")
-    parser.add_argument("--every", type=float, default=2.0, metavar="S", help="seconds between (2)")
-    parser.add_argument("--rows", type=int, default=12, help="how many decisions and codes (12)")
-    parser.add_argument("--once", action="store_true", help="print it once and stop")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line instead")
+    parser.epilog = "press Ctrl-C to stop; counts are by hour in UTC and include the current hour"
+    parser.add_argument("--hours", type=int, default=24, help="hours to count (24)")
+    parser.add_argument(
+        "--every", type=float, default=2.0, metavar="S", help="seconds between updates (2)"
+    )
+    parser.add_argument("--rows", type=int, default=12, help="number of decisions and codes (12)")
+    parser.add_argument("--once", action="store_true", help="print one screen and exit")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
     add_tenant(parser)
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show decisions until told to stop."""
+    """Show decisions until Ctrl-C."""
     if not 1 <= args.hours <= _MOST_HOURS:
-        raise InputError(f"--hours goes from 1 to {_MOST_HOURS}, not `{args.hours}`")
+        raise InputError(f"--hours must be from 1 to {_MOST_HOURS}, not `{args.hours}`")
     if not 0.1 <= args.every <= 3600:
-        raise InputError(f"--every goes from 0.1 to 3600 seconds, not `{args.every:g}`")
+        raise InputError(f"--every must be from 0.1 to 3600 seconds, not `{args.every:g}`")
     if not 1 <= args.rows <= 200:
-        raise InputError(f"--rows goes from 1 to 200, not `{args.rows}`")
+        raise InputError(f"--rows must be from 1 to 200, not `{args.rows}`")
     with existing_store(settings(args)) as store:
         try:
             _watch(store, args)
@@ -117,7 +119,7 @@ def _screen(seen: _Seen, rows: int, paint: Paint) -> Iterator[str]:
     head = f"demur monitor  {seen.now:%Y-%m-%d %H:%M:%S} UTC  last {seen.hours} h"
     yield paint(head, "bold")
     yield f"{total:,} decisions  {_spark(seen.by_hour)}"
-    yield "  ".join(_mix(seen.verdicts, total, paint)) or paint("nothing was decided yet", "dim")
+    yield "  ".join(_mix(seen.verdicts, total, paint)) or paint("no decisions yet", "dim")
     yield ""
     if seen.codes:
         yield table(_top(seen.codes, total, rows), ("REASON", "COUNT", "OF ALL", ""), paint)

@@ -1,4 +1,4 @@
-"""`demur normalize`: the refusal in a provider's response, error or stream, as one type."""
+"""`demur normalize`: read the refusal in a provider's response, error or stream."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ __all__ = ["configure", "run"]
 
 REFUSED = 3
 NOT_JUDGED = 6
-_EPILOG = "exit: 0 no refusal; 1 an error; 2 usage; 3 refused; 6 not judged, as a guard broke"
+_EPILOG = "exit: 0 no refusal; 1 an error; 2 usage; 3 refused; 6 not judged, because a guard failed"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,20 +31,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default=STANDARD_INPUT,
         metavar="FILE",
-        help="a response, an error or a kept stream, as JSON; `-` is standard input",
+        help="a response, an error or a recorded stream, as JSON; `-` is standard input",
     )
     parser.add_argument(
-        "--lines", action="store_true", help="each line is a response of its own, not an event"
+        "--lines", action="store_true", help="each line is a separate response, not an event"
     )
     parser.add_argument(
-        "--status", type=int, metavar="CODE", help="the HTTP status that the body came with"
+        "--status", type=int, metavar="CODE", help="the HTTP status of the response"
     )
     add_registry(parser)
-    parser.add_argument("--json", action="store_true", help="the whole refusal, one a line")
+    parser.add_argument(
+        "--json", action="store_true", help="the whole refusal as JSON, one per line"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the refusal line of each refusal; nothing where there is none."""
+    """Print the refusal line of each refusal."""
     registry = default_registry(*args.registry)
     found: list[Refusal] = []
     for given in _given(_read(args.file), lines=args.lines):
@@ -75,7 +77,7 @@ def _read(name: str) -> str:
     text = raw.decode("utf-8", "replace")
     if not text.strip():
         where = "standard input" if name == STANDARD_INPUT else name
-        raise InputError("there is no response in it", where=where, help="like {...}, or a stream")
+        raise InputError("the input holds no response", where=where, help="like {...}, or a stream")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, in the same words."""
+"""Options that several commands share."""
 
 import argparse
 
@@ -6,11 +6,11 @@ __all__ = ["add_registry"]
 
 
 def add_registry(parser: argparse.ArgumentParser) -> None:
-    """Add `--registry FILE`, to be handed to `default_registry`."""
+    """Add `--registry FILE`, which `default_registry` reads."""
     parser.add_argument(
         "--registry",
         action="append",
         default=[],
         metavar="FILE",
-        help="also know the codes of this organisation's registry; may be given often",
+        help="also load the codes of this organisation's registry; repeatable",
     )

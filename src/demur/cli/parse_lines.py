@@ -1,4 +1,4 @@
-"""`demur parse`: read refusals out of lines, for scripts."""
+"""`demur parse`: find the refusals in lines of text, for scripts."""
 
 import argparse
 import json
@@ -19,10 +19,13 @@ REFUSED = 3
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="what to read; standard input if absent or `-`"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="the files to read; default, or `-`: standard input",
     )
     parser.add_argument("--text", help="read this text instead")
-    parser.add_argument("--json", action="store_true", help="one JSON object a refusal")
+    parser.add_argument("--json", action="store_true", help="one JSON object per refusal")
     parser.add_argument(
         "--check", action="store_true", help=f"exit with {REFUSED} if there is any refusal"
     )
@@ -42,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 def _lines(files: list[str]) -> Iterator[str]:
     for name in files or ["-"]:
         with sys.stdin.buffer if name == "-" else Path(name).open("rb") as stream:
-            # Log bytes are not always UTF-8; what cannot be decoded survives as lone surrogates.
+            # Logs are not always UTF-8; undecodable bytes become lone surrogates.
             for raw in stream:
                 yield raw.decode("utf-8", "surrogateescape")
 

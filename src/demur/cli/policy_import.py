@@ -1,4 +1,4 @@
-"""`demur policy import`: a policy of Lumyn as a policy of demur, and what differs."""
+"""`demur policy import`: convert a Lumyn policy, and list the differences."""
 
 import argparse
 import json
@@ -27,33 +27,33 @@ _COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "exit: 0 all was carried over, what differs is remarked; "
-        "1 something was left out or nothing could be read; 2 usage"
+        "exit: 0 converted, differences are listed; "
+        "1 something was left out, or the policy cannot be read; 2 usage"
     )
     parser.add_argument("policy", metavar="POLICY", help="a Lumyn policy, in the form policy.v1")
     parser.add_argument(
         "--codes", metavar="FILE", help="its reason_codes.v1 JSON, for descriptions"
     )
-    parser.add_argument("--domain", help="whose codes those become that the core lacks")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the policy there")
+    parser.add_argument("--domain", help="the domain for codes that the core registry lacks")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the policy to this file")
     parser.add_argument(
         "--registry-out",
         type=Path,
         metavar="FILE",
-        help="write new codes there; a registry of the domain is added to",
+        help="write new codes to this file; an existing registry of the domain is extended",
     )
     parser.add_argument(
         "--require-evidence",
         action="store_true",
-        help="add rules that ask for evidence which rules read and nobody asks for",
+        help="add rules that require evidence which other rules read",
     )
-    parser.add_argument("--strict", action="store_true", help="warnings count as errors do")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     add_registry(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the policy and what differs; 1 if something was left out."""
+    """Write the policy, and print the differences; 1 if something was left out."""
     registry = _registry(args)
     imported = import_policy(
         read_text(args.policy, "policy", PolicyError),
@@ -77,14 +77,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _registry(args: argparse.Namespace) -> Registry:
-    """Return the codes that are known, those of the file that is added to among them."""
+    """Return the registry, including the codes of the file to extend."""
     registry = default_registry(*args.registry)
     if args.registry_out is None or not args.registry_out.exists():
         return registry
     document = read_document(args.registry_out)
     if document.domain != args.domain:
         problem = f"the file holds the codes of `{document.domain}`"
-        help_text = "name that domain, or choose another file"
+        help_text = "use --domain with that domain, or choose another file"
         raise InputError(problem, where=str(args.registry_out), help=help_text)
     core, others = registry.documents
     return Registry(core, [*others, document])
@@ -93,18 +93,18 @@ def _registry(args: argparse.Namespace) -> Registry:
 def _registry_file(
     args: argparse.Namespace, imported: Imported, registry: Registry
 ) -> dict[str, Any] | None:
-    """Return the registry file that holds the new codes, or None if there are none."""
+    """Return the registry file with the new codes, or None if there are none."""
     if not imported.entries:
         return None
     path = args.registry_out
     if path is None and not args.json:
         count = len(imported.entries)
         problem = f"{count} code{'s' * (count != 1)} must be added to a registry"
-        raise InputError(problem, help="say where by `--registry-out FILE`")
+        raise InputError(problem, help="choose the file with `--registry-out FILE`")
     for document in registry.documents[1]:
         if document.domain == args.domain and not _same(Path(document.where), path):
-            problem = f"the codes of `{args.domain}` stand in {document.where}"
-            raise InputError(problem, help=f"add to it by `--registry-out {document.where}`")
+            problem = f"the codes of `{args.domain}` are in {document.where}"
+            raise InputError(problem, help=f"extend it with `--registry-out {document.where}`")
     raw = new_registry(args.domain, registry)
     if path is not None and path.exists():
         raw = json.loads(path.read_text(encoding="utf-8"))
@@ -121,8 +121,8 @@ def _since(entries: Iterable[Mapping[str, Any]], version: str) -> list[dict[str,
 
 def _free(path: Path | None) -> None:
     if path is not None and path.exists():
-        help_text = "remove it, or choose another name: what was edited there would be lost"
-        raise InputError("the file exists", where=str(path), help=help_text)
+        help_text = "remove it, or choose another name: your edits would be lost"
+        raise InputError("the file already exists", where=str(path), help=help_text)
 
 
 def _write(path: Path, content: str) -> None:
@@ -155,4 +155,4 @@ def _print(remarks: Sequence[Remark]) -> None:
             print(f"  {paint('help:', 'cyan')} {one_line(remark.help)}", file=sys.stderr)
     counts = [(sum(remark.level is level for remark in remarks), level) for level in Level]
     words = ", ".join(f"{count} {level}{'s' * (count != 1)}" for count, level in counts)
-    print(paint(words if remarks else "all was carried over", "dim"), file=sys.stderr)
+    print(paint(words if remarks else "no differences", "dim"), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`demur policy lint`: find what is probably not meant in policies."""
+"""`demur policy lint`: find probable mistakes in policies."""
 
 import argparse
 import json
@@ -17,21 +17,21 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 nothing wrong, or warnings alone; 1 an error; 2 usage"
+    parser.epilog = "exit: 0 no errors; 1 an error; 2 usage"
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a policy file")
-    parser.add_argument("--strict", action="store_true", help="warnings count as errors do")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     add_registry(parser)
     parser.add_argument("--json", action="store_true", help="a list of JSON objects")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the remarks; 1 if any of them counts."""
+    """Print the diagnostics; 1 if any of them is an error."""
     registry = default_registry(*args.registry)
     remarks = [remark for path in args.paths for remark in _remarks(path, registry)]
     if args.json:
         print(json.dumps([remark._asdict() for remark in remarks], indent=2))
     else:
-        print_remarks(map(_remark, remarks), "nothing to remark")
+        print_remarks(map(_remark, remarks), "no diagnostics")
     return int(any(args.strict or remark.level is Level.ERROR for remark in remarks))
 
 

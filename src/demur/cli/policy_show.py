@@ -1,4 +1,4 @@
-"""`demur policy show`: a policy as people read it, stage by stage."""
+"""`demur policy show`: print a policy in plain words, stage by stage."""
 
 import argparse
 import json
@@ -72,7 +72,7 @@ def _as_json(policy: Policy, rules: Sequence[Rule]) -> dict[str, Any]:
 
 
 def _outcome(then: Outcome) -> dict[str, Any]:
-    """Return an outcome without what it leaves empty."""
+    """Return an outcome without its empty fields."""
     fields = {key: value for key, value in then._asdict().items() if value}
     return {"verdict": then.verdict, "reason_codes": list(then.reason_codes), **fields}
 

@@ -1,4 +1,4 @@
-"""`demur policy test`: hold a policy to tables of cases."""
+"""`demur policy test`: test a policy on tables of cases."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 every case passes; 1 one does not, or a file cannot be used; 2 usage"
+    parser.epilog = "exit: 0 all cases pass; 1 a case fails, or a file is invalid; 2 usage"
     parser.add_argument("policy", metavar="POLICY", help="a policy file")
     parser.add_argument("tables", nargs="+", metavar="TABLE", help="a YAML list of cases")
     parser.add_argument(
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is not as wanted; 1 if anything is not."""
+    """Print the failed cases; 1 if there are any."""
     registry = default_registry(*args.registry)
     policy = load_policy(args.policy, registry=registry)
     cases = [case for table in args.tables for case in load_table(table, policy, registry)]

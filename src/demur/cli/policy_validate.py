@@ -1,4 +1,4 @@
-"""`demur policy validate`: every problem of policy files, each with its place."""
+"""`demur policy validate`: list every problem of policy files, each with its place."""
 
 import argparse
 import json
@@ -17,14 +17,14 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 every policy can be used; 1 one cannot; 2 usage"
+    parser.epilog = "exit: 0 all policies are valid; 1 a policy is invalid; 2 usage"
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a policy file")
     add_registry(parser)
     parser.add_argument("--json", action="store_true", help="a list of JSON objects, one per file")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is wrong, or that nothing is; 1 if anything is wrong."""
+    """Print the problems of each policy; 1 if there are any."""
     registry = default_registry(*args.registry)
     loaded = [(path, _load(path, registry)) for path in args.paths]
     if args.json:

@@ -1,4 +1,4 @@
-"""Decision records for people: found by what they type, shown in a few lines, or as JSON."""
+"""Find decision records by id, and print them in a few lines or as JSON."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -29,10 +29,10 @@ _BY_REQUEST = "request:"
 
 
 def find_record(store: Store, name: str, tenant: str | None = None) -> DecisionRecord:
-    """Return the decision that somebody means by `name`.
+    """Return the decision that `name` refers to: an id or its prefix, `last`, or `request:ID`.
 
     Raises:
-        InputError: There is none, or there are several.
+        InputError: No decision matches, or several do.
     """
     if name == NEWEST:
         newest = store.find(Filter(tenant=tenant), newest_first=True, limit=1)
@@ -52,22 +52,22 @@ def find_record(store: Store, name: str, tenant: str | None = None) -> DecisionR
 
 
 def record_status(record: DecisionRecord) -> int:
-    """Return the exit status of a decision: what does not bind lets the action run."""
+    """Return the exit status of a decision: 0 in advisory mode, which does not bind."""
     return exit_status(record.decision) if record.enforced else 0
 
 
 def describe_record(record: DecisionRecord, paint: Paint, known_by: str) -> str:
-    """Return a decision as a few lines; `known_by` says under which id it is kept, and where."""
+    """Return a decision as a few lines; `id_text` is its id and where it is stored."""
     lines = [describe(record.decision, paint)]
     lines += labelled([*_more(record), ("id", known_by)], paint)
     if not record.enforced:
-        note = "advisory mode: this is recorded, and does not bind; the action may run"
+        note = "advisory mode: the decision is recorded and does not bind; the action may run"
         lines.append(f"{paint('note:', 'cyan')} {note}")
     return "\n".join(lines)
 
 
 def labelled(pairs: Iterable[tuple[str, str]], paint: Paint) -> Iterator[str]:
-    """Yield label and text of each pair as the lines of a decision, wrapped."""
+    """Yield each label and text as one wrapped, indented line."""
     for label, text in pairs:
         body = wrap(one_line(text), " " * 7).lstrip()
         yield f"  {paint(label.ljust(4), 'dim')} {body}"
@@ -90,13 +90,13 @@ def _more(record: DecisionRecord) -> Iterator[tuple[str, str]]:
     if bound:
         yield "keep", f"{'; '.join(record.accepted)} ({', '.join(bound)})"
     for grant in record.ignored_grants:
-        # What did not count at first may count by now.
+        # A grant that was ignored at first may have been applied later.
         if grant.grant_id not in record.lifted_by:
             yield "void", f"grant {grant.grant_id}: {grant.why.replace('_', ' ')}"
 
 
 def _by(record: DecisionRecord) -> str:
-    """Return who lifted a code, as far as that is still known."""
+    """Return who lifted the codes, if the grants were not erased."""
     grants = () if record.personal is None else record.personal.grants
     holders = {grant.grant_id: grant.granted_by for grant in grants}
     named = (f"{holders.get(one, 'grant')} ({one})" for one in record.lifted_by)

@@ -1,7 +1,7 @@
 """The reference page of the command line, from the parser itself.
 
-Written from the parser's arguments rather than from its help text, which
-differs with the terminal and with the version of Python.
+It is built from the parser's arguments, because argparse's help text differs with the terminal and
+with the version of Python.
 """
 
 import argparse
@@ -15,13 +15,13 @@ from demur.codes.export.markup import code, fence, link, slug, table
 __all__ = ["STATUS_MEANING", "generated_files", "reference"]
 
 STATUS_MEANING: Mapping[int, str] = {
-    0: "The command did its work; where it decides, the action may run.",
-    1: "Something that the command was given cannot be used; standard error says what.",
-    2: "The command line itself is wrong.",
+    0: "The command succeeded; if it decides, the action may run.",
+    1: "An input cannot be used; standard error names it.",
+    2: "The command line is wrong.",
     3: "Refused.",
     4: "Context, an approval or accepted limits are needed first.",
     5: "The action may run within limits.",
-    6: "It could not be judged, so the action must not run.",
+    6: "demur could not judge the action, so it must not run.",
 }
 
 _GLUE = "\N{NO-BREAK SPACE}"
@@ -62,7 +62,7 @@ def reference() -> str:
         "## Commands",
         table(("Command", "What it does"), rows),
         "## Exit statuses",
-        "A command that has others, or means something narrower by one, says so below.",
+        "Commands with other or narrower statuses list them below.",
         table(("Status", "Meaning"), statuses),
         *map(_command, leaves),
     )
@@ -79,7 +79,7 @@ def _leaves(words: str, parser: argparse.ArgumentParser) -> Iterator[_Leaf]:
 
 
 def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Return the arguments worth showing: all but `--help` and the hidden ones."""
+    """Return the visible arguments: all but `--help` and suppressed ones."""
     actions = parser._actions  # noqa: SLF001 - argparse has no public list of them
     shown = (action for action in actions if action.help != argparse.SUPPRESS)
     return [action for action in shown if "--help" not in action.option_strings]
@@ -101,7 +101,7 @@ def _sentence(text: str) -> str:
 
 
 def _synopsis(leaf: _Leaf) -> list[str]:
-    """Return how the command is called, in lines that break only between arguments."""
+    """Return the synopsis, in lines that break only between arguments."""
     words = (text.replace(" ", _GLUE) for text in (leaf.words, *_usages(leaf.parser)))
     lines = textwrap.wrap(
         " ".join(words),
@@ -114,7 +114,7 @@ def _synopsis(leaf: _Leaf) -> list[str]:
 
 
 def _usages(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Yield the arguments as they are written, options first, alternatives together."""
+    """Yield the usage of each argument: options first, alternatives together."""
     alternatives = {
         id(action): group
         for group in parser._mutually_exclusive_groups  # noqa: SLF001 - no public list either
@@ -138,7 +138,7 @@ def _is_repeatable(action: argparse.Action) -> bool:
 
 
 def _value(action: argparse.Action) -> str:
-    """Return how an argument's value is called, or nothing if it takes none."""
+    """Return the name of an argument's value, or an empty string if it takes none."""
     if action.nargs == 0:
         return ""
     return action.metavar if isinstance(action.metavar, str) else action.dest.upper()
@@ -166,7 +166,7 @@ def _row(action: argparse.Action, parser: argparse.ArgumentParser) -> tuple[str,
 
 
 def _default(action: argparse.Action) -> str:
-    # Whether a positional argument is required, versions of Python disagree.
+    # `action.required` of positional arguments differs between versions of Python.
     if action.nargs not in _MAY_BE_ABSENT if _is_positional(action) else action.required:
         return "required"
     return code(str(action.default)) if action.default else ""

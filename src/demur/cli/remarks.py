@@ -1,4 +1,4 @@
-"""Print what a linter remarked: place, level and rule, message, help, and a closing count."""
+"""Print diagnostics of a linter: place, level and rule, message, help, and a final count."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ __all__ = ["Remark", "print_remarks"]
 
 
 class Remark(NamedTuple):
-    """One remark, whatever was linted."""
+    """One diagnostic of any linter."""
 
     where: str
     level: Level
@@ -21,7 +21,7 @@ class Remark(NamedTuple):
 
 
 def print_remarks(remarks: Iterable[Remark], nothing: str) -> None:
-    """Print the remarks and how many there are, or `nothing` if there are none."""
+    """Print the diagnostics and their count, or `when_empty` if there are none."""
     paint = Paint()
     printed = list(remarks)
     for remark in printed:

@@ -1,4 +1,4 @@
-"""`demur replay`: check a pack, make its decision again, and say whether it is the same."""
+"""`demur replay`: verify a pack, replay its decision, and compare the result."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ DIFFERENT, UNREPLAYABLE = 1, 6
 
 
 class _Told(NamedTuple):
-    """What there is to tell: how the replay went, or why there was none."""
+    """The outcome of a replay, or the reason why there was none."""
 
     record: DecisionRecord | None
     result: str
@@ -40,32 +40,36 @@ class _Told(NamedTuple):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
-        "exit: 0 the same decision; 1 it differs, or the pack was changed; 6 it cannot be made "
-        "again (erased, redacted, or decided by demur itself); 2 usage. A decision of this "
-        "version has to come out the same; one of another version is compared as strictly, and "
-        "both versions are named"
+        "exit: 0 the same decision; 1 it differs, or the pack was changed; 6 it cannot be "
+        "replayed (erased, redacted, or decided by demur itself); 2 usage. Decisions of other "
+        "versions are compared as strictly as those of this version, and both versions are named"
     )
     parser.add_argument("pack", type=Path, metavar="PACK", help="a file of `demur export --pack`")
     parser.add_argument(
-        "--heads", type=Path, metavar="FILE", help="hold it against heads of `demur audit heads`"
+        "--heads",
+        type=Path,
+        metavar="FILE",
+        help="verify the pack against heads of `demur audit heads`",
     )
     parser.add_argument(
         "--keys",
         action="append",
         type=Path,
         metavar="FILE",
-        help="it has to be signed by a holder of these trusted keys; may be given often",
+        help="require a signature by one of these trusted keys; repeatable",
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="for a ticket, nothing personal")
+    form.add_argument(
+        "--markdown", action="store_true", help="a summary for a ticket, without personal data"
+    )
     form.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print how the replay went; 0 if it gave the same decision."""
+    """Print the outcome of the replay; 0 if the decision is the same."""
     told = _told(args)
     if told.replay is None and not args.json and told.result == "tampered":
-        # As any error: on standard error, with its place.
+        # Report tampering like any error: on standard error, with its place.
         raise PackError(told.problem or "", where=told.where)
     if args.json:
         print(json.dumps(_as_json(told), indent=2))

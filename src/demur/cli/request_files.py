@@ -1,4 +1,4 @@
-"""Requests in files: one JSON object, a list of them, or one a line."""
+"""Read requests from files: one JSON object, a list of objects, or one object per line."""
 
 import json
 import sys
@@ -12,23 +12,23 @@ from demur.errors import DemurError, InputError
 __all__ = ["STANDARD_INPUT", "PlacedRequest", "Requests", "placed", "read_requests"]
 
 STANDARD_INPUT = "-"
-# What a request cannot say about itself, and how a command line says it.
+# Fields that a request must not contain, and the option that takes each of them.
 _BESIDE = {
-    "accepted": "accepted constraints come in beside the request: --accept TEXT",
-    "findings": "findings of guards come in beside the request: --finding CODE",
-    "grants": "grants come in beside the request: --grant FILE",
+    "accepted": "pass accepted constraints with --accept TEXT",
+    "findings": "pass findings of guards with --finding CODE",
+    "grants": "pass grants with --grant FILE",
 }
 
 
 class PlacedRequest(NamedTuple):
-    """A request that was read, not checked yet, and where it stands."""
+    """An unchecked request, and its place in the file."""
 
     where: str
     value: Any
 
 
 class Requests(NamedTuple):
-    """What a file holds. A file with one object is no list, whatever a list of one would mean."""
+    """The requests in a file. `listed`: it is a JSON list or lines, even with one request."""
 
     listed: bool
     requests: tuple[PlacedRequest, ...]
@@ -38,7 +38,7 @@ def read_requests(name: str) -> Requests:
     """Return the requests in the file `name`; `-` is standard input.
 
     Raises:
-        InputError: It cannot be read, or is no JSON.
+        InputError: The file cannot be read, or is not JSON.
     """
     shown, raw = _read(name)
     try:
@@ -62,7 +62,7 @@ def read_requests(name: str) -> Requests:
 
 @contextmanager
 def placed(where: str) -> Iterator[None]:
-    """Put the place of a request before the place that an error names within it."""
+    """Prefix errors with the place of the request that caused them."""
     try:
         yield
     except DemurError as error:
@@ -76,7 +76,7 @@ def placed(where: str) -> Iterator[None]:
 def _read(name: str) -> tuple[str, bytes]:
     if name == STANDARD_INPUT:
         if sys.stdin.isatty():
-            print("reading a request from the keyboard; end it by Ctrl-D", file=sys.stderr)
+            print("reading a request from the keyboard; end with Ctrl-D", file=sys.stderr)
         return "standard input", sys.stdin.buffer.read()
     try:
         return name, Path(name).read_bytes()
@@ -106,9 +106,9 @@ def _parsed(text: str, where: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_once)
     except RecursionError as error:
-        raise InputError("not JSON that can be read: too deep", where=where) from error
+        raise InputError("not readable JSON: nested too deeply", where=where) from error
     except _TwiceError as error:
-        raise InputError(f"the key `{error}` stands twice in one object", where=where) from error
+        raise InputError(f"duplicate key `{error}` in one object", where=where) from error
 
 
 def _is_json(line: str) -> bool:
@@ -120,7 +120,7 @@ def _is_json(line: str) -> bool:
 
 
 class _TwiceError(Exception):
-    """A key that stands twice: readers would disagree on which one counts."""
+    """A duplicate key: JSON parsers disagree on which value counts."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`demur respond`: a refusal in words, for the person, the agent or the operator."""
+"""`demur respond`: render a refusal as text for a user, an agent or an operator."""
 
 import argparse
 import json
@@ -29,34 +29,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a reason code, or a record, decision or refusal as JSON; `-` is standard input",
     )
     parser.add_argument(
-        "--locale", default=FALLBACK, help="the language, like `de-AT`; the nearest there is"
+        "--locale",
+        default=FALLBACK,
+        help="the language, like `de-AT`, or the nearest available one",
     )
     parser.add_argument(
         "--audience",
         choices=[str(audience) for audience in Audience],
         default=str(Audience.END_USER),
-        help="who reads it",
+        help="the reader",
     )
-    parser.add_argument("--persona", metavar="NAME", help="what the assistant is called")
+    parser.add_argument("--persona", metavar="NAME", help="the name of the assistant")
     parser.add_argument(
         "--slot",
         action="append",
         default=[],
         metavar="NAME=TEXT",
-        help="fill a slot of the template; may be given often",
+        help="fill a slot of the template; repeatable",
     )
     parser.add_argument(
         "--templates",
         action="append",
         default=[],
         metavar="FILE",
-        help="words of your own, over the built-in ones; may be given often",
+        help="templates that override the built-in ones; repeatable",
     )
-    parser.add_argument("--json", action="store_true", help="what the audience may see, as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="the fields that the audience may see, as JSON"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the words."""
+    """Print the text."""
     registry = default_registry()
     source = _source(args.refused, registry)
     settings = {
@@ -80,7 +84,7 @@ def _source(name: str, registry: Registry) -> Source:
     found = read_requests(name)
     if found.listed or not isinstance(found.requests[0].value, Mapping):
         help_text = "one decision at a time, as `demur show ID --json` prints it"
-        raise InputError("this is no decision", where=name, help=help_text)
+        raise InputError("not a decision", where=name, help=help_text)
     [one] = found.requests
     with placed(one.where):
         return source_of(one.value)
@@ -91,6 +95,6 @@ def _slots(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise InputError(f"`{pair}` fills no slot", help="like --slot tool=search")
+            raise InputError(f"`{pair}` is not NAME=TEXT", help="like --slot tool=search")
         slots[name] = text
     return slots

@@ -1,4 +1,4 @@
-"""`demur serve`: decisions, guards and records over HTTP, and the dashboard."""
+"""`demur serve`: serve decisions, guards, records and the dashboard over HTTP."""
 
 import argparse
 import json
@@ -14,8 +14,8 @@ from demur.service.settings import read_settings as read_service
 __all__ = ["configure", "run"]
 
 _EPILOG = (
-    "exit: 0 it was told to stop; 1 it cannot serve; 2 usage. "
-    "SIGTERM finishes what has begun, a second one stops at once"
+    "exit: 0 stopped by a signal; 1 it cannot serve; 2 usage. "
+    "SIGTERM finishes open requests first, a second SIGTERM stops at once"
 )
 
 
@@ -23,22 +23,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EPILOG
     parser.add_argument(
-        "--host", metavar="ADDRESS", help="where to listen; any but loopback asks for keys"
+        "--host",
+        metavar="ADDRESS",
+        help="the address to listen on; all but loopback require API keys",
     )
-    parser.add_argument("--port", type=int, metavar="N", help="0 takes a free one")
-    parser.add_argument("--workers", type=int, metavar="N", help="how many processes answer")
+    parser.add_argument("--port", type=int, metavar="N", help="the port; 0 picks a free port")
+    parser.add_argument("--workers", type=int, metavar="N", help="the number of worker processes")
     parser.add_argument(
         "--sample",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="first store a day of made-up decisions, under a tenant of their own",
+        help="first store a day of sample decisions, under the tenant `sample`",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object once it listens")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object when the service listens"
+    )
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until told to stop."""
+    """Serve until a signal stops the service."""
     path = config_path(args)
     config = read_settings(path)
     settings = read_service(config.service, host=args.host, port=args.port, workers=args.workers)

@@ -1,4 +1,4 @@
-"""`demur show`: one decision, or the newest ones."""
+"""`demur show`: print one decision, or list the newest ones."""
 
 import argparse
 import sys
@@ -39,29 +39,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         const=_USUAL,
         metavar="N",
-        help=f"so many of the newest decisions; {_USUAL} if no number is given",
+        help=f"the newest N decisions; default: {_USUAL}",
     )
-    parser.add_argument("--verdict", choices=[str(word) for word in Verdict], help="only these")
-    parser.add_argument("--code", metavar="CODE", help="only those with this reason code")
-    parser.add_argument("--action", metavar="TYPE", help="only those on this type of action")
-    parser.add_argument("--subject", metavar="WHO", help="only those that this subject asked for")
+    parser.add_argument(
+        "--verdict", choices=[str(word) for word in Verdict], help="only this verdict"
+    )
+    parser.add_argument("--code", metavar="CODE", help="only decisions with this reason code")
+    parser.add_argument("--action", metavar="TYPE", help="only decisions on this type of action")
+    parser.add_argument("--subject", metavar="WHO", help="only decisions for this subject")
     when = "a day, a time, or how long ago, like 7d"
-    parser.add_argument("--since", metavar="WHEN", help=f"only from then on: {when}")
-    parser.add_argument("--until", metavar="WHEN", help="only before then")
+    parser.add_argument("--since", metavar="WHEN", help=f"only from this time on: {when}")
+    parser.add_argument("--until", metavar="WHEN", help="only before this time")
     add_tenant(parser)
     parser.add_argument(
-        "--json", action="store_true", help="the whole record as JSON; of many, one a line"
+        "--json", action="store_true", help="the whole record as JSON; many records: one per line"
     )
     add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the decision or the list."""
+    """Print one decision, or the list."""
     given = [name for name in _FILTERS if getattr(args, name) is not None]
     if args.id is not None and given:
-        raise InputError(f"--{given[0]} chooses among decisions, and one is named already")
+        raise InputError(f"--{given[0]} filters decisions, and cannot be combined with an ID")
     if args.last is not None and args.last < 1:
-        raise InputError(f"--last takes a number above 0, not `{args.last}`")
+        raise InputError(f"--last must be above 0, not `{args.last}`")
     with existing_store(settings(args)) as store:
         if args.id is not None:
             record = find_record(store, args.id, args.tenant)
@@ -78,7 +80,7 @@ def _shown(record: DecisionRecord, paint: Paint) -> str:
 
 
 def seen(record: DecisionRecord) -> Iterator[tuple[str, str]]:
-    """Yield what was asked, by whom, when, and by which policy it was judged."""
+    """Yield the action, subject, time and policy of a decision."""
     personal = record.personal
     who = "erased" if personal is None else personal.requester or "nobody named"
     amount = amount_text(record)
@@ -106,7 +108,7 @@ def _print_list(store: Store, args: argparse.Namespace, now: datetime) -> None:
         subject=args.subject,
     )
     limit = args.last or _USUAL
-    # One more than is shown, to know whether there are more.
+    # Fetch one more than shown, to know whether there are more.
     records = list(store.find(wanted, newest_first=True, limit=limit + 1))
     shown = records[:limit]
     if args.json:

@@ -1,4 +1,4 @@
-"""Read a skill's folder for the guard: bounded, and never past the folder's own walls."""
+"""Read the folder of a skill within limits, without following links out of it."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ _OWN_RECORDS = ".git"
 
 
 class Limits(NamedTuple):
-    """How much is read; what is beyond is named, and counts as not judged."""
+    """Limits of a scan; files beyond them are listed as omitted and count as not judged."""
 
     files: int = 20_000
     file_bytes: int = 20_000_000
@@ -25,7 +25,7 @@ class Limits(NamedTuple):
 def read_skill(path: Path, limits: Limits | None = None) -> Skill:
     """Return the files below `path`, or the one file that it is.
 
-    Links that lead out of the folder, special files and what is beyond the limits are not read.
+    Links out of the folder, special files and files beyond the limits are not read.
 
     Raises:
         InputError: There is nothing to read at `path`.
@@ -58,7 +58,7 @@ def _walk(root: Path, omitted: dict[str, str]) -> Iterator[Path]:
                 if not _is_inside(here / name, root):
                     omitted[_key((here / name).relative_to(root))] = _LEADS_OUT
         if here.name == _OWN_RECORDS:
-            # Of what git keeps for itself, only hooks can run.
+            # Only the hooks in a `.git` folder can run.
             folders[:] = [name for name in folders if name == "hooks"]
             names = []  # noqa: PLW2901 - nothing else is of interest here
         folders.sort()
@@ -119,5 +119,5 @@ def _is_inside(link: Path, root: Path) -> bool:
 
 
 def _key(place: Path) -> str:
-    """Return a path below the folder that every output can write."""
+    """Return a path below the folder, escaped so that it can always be encoded."""
     return os.fsencode(place.as_posix()).decode("utf-8", "backslashreplace")

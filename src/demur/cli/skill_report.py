@@ -1,4 +1,4 @@
-"""What `demur guard skill` prints: findings by file, each rule explained once, and a verdict."""
+"""Print a skill scan: findings by file, each rule explained once, and the outcome."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,21 +20,21 @@ _MOST_PLACES = 5
 
 
 class Outcome(NamedTuple):
-    """How a scan ended: one word for scripts, the exit status, and a sentence for people."""
+    """The outcome of a scan: one word for scripts, the exit status, and a sentence for people."""
 
     word: str
     status: int
     sentence: str
 
 
-PASS = Outcome("pass", 0, "nothing stands against this skill")
+PASS = Outcome("pass", 0, "no findings against this skill")
 REFUSE = Outcome("refuse", 3, "refused: do not use this skill as it is")
-REVIEW = Outcome("review", 4, "a person should look at this skill before it is used")
+REVIEW = Outcome("review", 4, "a person should review this skill before it is used")
 UNJUDGED = Outcome("unjudged", 6, "a part of this skill could not be judged")
 
 
 def outcome(findings: Iterable[Finding], fail_on: Action) -> Outcome:
-    """Return how the scan ended; what is below `fail_on` does not count."""
+    """Return the outcome of the scan; findings milder than `fail_on` do not count."""
     counted = [finding for finding in findings if _RANKS[finding.action] >= _RANKS[fail_on]]
     if any(finding.action is Action.BLOCK for finding in counted):
         return REFUSE
@@ -84,11 +84,11 @@ def print_report(
     accepted: int,
     ended: Outcome,
 ) -> None:
-    """Print the findings by file, what was allowed, the counts and the verdict."""
+    """Print the findings by file, the allowed findings, the counts and the outcome."""
     printer = _Printer()
     by_file = groupby(findings, key=lambda one: str(one.evidence["file"]))
     files_found = [(name, list(inside)) for name, inside in by_file]
-    # What matters most comes first, however large the folder.
+    # Files with the most severe findings come first.
     files_found.sort(key=lambda pair: -max(_RANKS[one.action] for one in pair[1]))
     for name, inside in files_found:
         printer.file(name, inside)

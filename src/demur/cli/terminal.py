@@ -1,4 +1,4 @@
-"""What a terminal can show: colour where it is wanted, text wrapped to its width."""
+"""Terminal output: colours, wrapped text, tables."""
 
 import os
 import shutil
@@ -25,9 +25,9 @@ _WIDEST = 100
 
 
 class Paint:
-    """Colours text for one stream, or leaves it alone.
+    """Colours text for one stream if that stream supports it.
 
-    `NO_COLOR` switches colour off and `FORCE_COLOR` on; otherwise only a terminal gets it.
+    `NO_COLOR` switches colour off and `FORCE_COLOR` on; by default only terminals get it.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -45,7 +45,7 @@ class Paint:
 
 
 def class_colour(refusal_class: str | None) -> str:
-    """Return the colour that a refusal class is shown in; green where nothing refuses."""
+    """Return the colour of a refusal class; green for None."""
     colours: dict[str | None, str] = {
         RefusalClass.HARD_BLOCK: "red",
         RefusalClass.WORKFLOW_BLOCK: "yellow",
@@ -55,12 +55,12 @@ def class_colour(refusal_class: str | None) -> str:
 
 
 def width() -> int:
-    """Return the columns to write to: the terminal's, within reason."""
+    """Return the columns to write to: the terminal's, at most 100."""
     return min(shutil.get_terminal_size((88, 24)).columns, _WIDEST)
 
 
 def wrap(text: str, indent: str = "") -> str:
-    """Return `text` wrapped to the terminal, each line behind `indent`."""
+    """Return `text` wrapped to the terminal, each line indented by `indent`."""
     return textwrap.fill(
         text,
         width=width(),

@@ -1,4 +1,4 @@
-"""`demur triage`: count the refusals in logs, whatever their size and kind."""
+"""`demur triage`: count the refusals in logs of any size and format."""
 
 import argparse
 import json
@@ -44,21 +44,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"group by {', '.join(GROUPINGS)}; several with commas (default: code)",
     )
-    parser.add_argument(
-        "--since", metavar="TIME", help="leave out what is older, like 7d or a date"
-    )
-    parser.add_argument("--until", metavar="TIME", help="leave out what is not older")
+    parser.add_argument("--since", metavar="TIME", help="ignore older lines, like 7d or a date")
+    parser.add_argument("--until", metavar="TIME", help="ignore lines from this time on")
     parser.add_argument("--top", type=_positive, metavar="N", help="show only the largest groups")
     parser.add_argument(
         "--sample", type=_count, default=0, metavar="N", help="show examples of each code"
     )
-    parser.add_argument("--format", choices=FORMATS, default="auto", help="what the logs are")
+    parser.add_argument("--format", choices=FORMATS, default="auto", help="the format of the logs")
     parser.add_argument(
         "--field",
         action="append",
         default=[],
         metavar="PATH",
-        help="where JSON lines have the message, like `log.message`; may be given often",
+        help="the message field of JSON lines, like `log.message`; repeatable",
     )
     _add_outputs(parser)
     parser.add_argument(
@@ -72,31 +70,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=(_LOCAL, *CLUSTERS),
         default=_LOCAL,
-        help="what reads the logs: this machine, or the workers of a cluster",
+        help="read the logs on this machine, or on a cluster",
     )
     parser.add_argument(
-        "--jobs", type=_positive, metavar="N", help="processes (default: one a core)"
+        "--jobs", type=_positive, metavar="N", help="processes (default: one per core)"
     )
-    parser.add_argument("--follow", action="store_true", help="go on as the logs grow; Ctrl-C ends")
+    parser.add_argument(
+        "--follow", action="store_true", help="keep reading as the logs grow; stop with Ctrl-C"
+    )
     parser.add_argument(
         "--interval",
         type=float,
         default=1.0,
         metavar="S",
-        help="seconds between looks (default: 1)",
+        help="seconds between reads (default: 1)",
     )
     add_registry(parser)
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON object (a line each to follow)")
+    form.add_argument(
+        "--json", action="store_true", help="one JSON object (with --follow: one per line)"
+    )
     form.add_argument("--csv", action="store_true", help="the groups as CSV")
     parser.add_argument("--parquet", metavar="FILE", help="also write all counts to a Parquet file")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Count, print, and hold the counts against the limits."""
+    """Count, print, and check the counts against the limits."""
     registries = (*args.registry, *configured_registries())
     registry = default_registry(*registries)
     _check(args)
@@ -113,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     if args.engine != _LOCAL and (args.follow or args.jobs):
         option = "--follow" if args.follow else "--jobs"
-        raise InputError(f"`{option}` is for this machine alone, not for `{args.engine}`")
+        raise InputError(f"`{option}` works on this machine only, not with `{args.engine}`")
 
 
 def _options(args: argparse.Namespace, registries: tuple[str, ...]) -> Options:
@@ -121,8 +123,8 @@ def _options(args: argparse.Namespace, registries: tuple[str, ...]) -> Options:
     since = None if args.since is None else moment(args.since, now)
     until = None if args.until is None else moment(args.until, now)
     if since is not None and until is not None and until <= since:
-        help_text = "--until is the end, and not part of it"
-        raise InputError("nothing is between --since and --until", help=help_text)
+        help_text = "--until is exclusive"
+        raise InputError("the period from --since to --until is empty", help=help_text)
     timed = not {"hour", "day"}.isdisjoint(args.by) or args.parquet is not None
     return Options(
         registries=registries,
@@ -150,7 +152,7 @@ def _counted(args: argparse.Namespace, options: Options) -> Counts:
 
 
 def _followed(args: argparse.Namespace, options: Options, registry: Registry) -> Counts:
-    """Print the counts whenever they change, until somebody stops it; return the last."""
+    """Print the counts whenever they change, until Ctrl-C; return the last."""
 
     def wait() -> bool:
         time.sleep(max(args.interval, 0.01))
@@ -220,7 +222,7 @@ def _summary(counts: Counts) -> str:
     files = _number(counts.files, "file")
     facts = [f"{_number(total, 'refusal')} in {files}, {size_text(counts.size)}"]
     if counts.cut:
-        facts.append(f"{_number(counts.cut, 'line')} too long to be read whole")
+        facts.append(f"{_number(counts.cut, 'line')} too long to be read completely")
     if counts.undated:
         facts.append(f"{_number(counts.undated, 'refusal')} without a time left out")
     if counts.unread:
@@ -236,13 +238,13 @@ def _groupings(text: str) -> tuple[str, ...]:
     names = tuple(text.split(","))
     for name in names:
         if name not in GROUPINGS:
-            raise argparse.ArgumentTypeError(f"`{name}` is none of {', '.join(GROUPINGS)}")
+            raise argparse.ArgumentTypeError(f"`{name}` is not one of {', '.join(GROUPINGS)}")
     return names
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"`{text}` is no number from 1")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a positive number")
     return int(text)
 
 

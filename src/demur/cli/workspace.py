@@ -39,12 +39,12 @@ _UNKNOWN = re.compile(r"unknown field `(\w+)`")
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add `--config FILE`, to be handed to `settings`."""
+    """Add `--config FILE`, which `load_settings` reads."""
     parser.add_argument(
         "--config",
         type=Path,
         metavar="FILE",
-        help=f"the settings; else what `DEMUR_CONFIG` names, or {CONFIG_NAME} here",
+        help=f"the settings file; default: `DEMUR_CONFIG`, or {CONFIG_NAME} in this folder",
     )
 
 
@@ -54,35 +54,34 @@ def add_tenant(parser: argparse.ArgumentParser, what: str = "only this tenant's"
 
 
 def settings(args: argparse.Namespace) -> Config:
-    """Return the settings that a command works by.
+    """Return the settings of a command.
 
     Raises:
-        InputError: There are none, or they cannot be used.
+        InputError: There are no settings, or they are invalid.
     """
     return read_settings(config_path(args))
 
 
 def config_path(args: argparse.Namespace) -> Path:
-    """Return the file that holds the settings.
+    """Return the path of the settings file.
 
     Raises:
-        InputError: None is named and there is none here.
+        InputError: No file is named, and this folder has none.
     """
     path: Path | None = args.config or find_config()
     if path is None:
         raise InputError(
             f"there is no {CONFIG_NAME} in this folder",
-            help="`demur init` makes one, with a policy to begin with; "
-            "or name yours by --config or DEMUR_CONFIG",
+            help="create one with `demur init`, or name yours with --config or DEMUR_CONFIG",
         )
     return path
 
 
 def read_settings(path: Path) -> Config:
-    """Return the settings in a file; a mistyped name is answered with the one that was meant.
+    """Return the settings in a file, and suggest the right name for an unknown setting.
 
     Raises:
-        InputError: They cannot be used.
+        InputError: The settings are invalid.
     """
     try:
         return load_config(path)
@@ -98,13 +97,13 @@ def read_settings(path: Path) -> Config:
 
 
 def workspace_gate(config: Config) -> Gate:
-    """Return the gate, to be closed; a new database is made for its owner alone."""
+    """Return the gate, to be closed; a new database is readable by its owner only."""
     make_private(config)
     return open_gate(config)
 
 
 def existing_gate(config: Config) -> tuple[Gate, Store]:
-    """Return the gate, to be closed, and its store; nothing is made where there is none.
+    """Return the gate, to be closed, and its existing store.
 
     Raises:
         InputError: There is no store.
@@ -116,7 +115,7 @@ def existing_gate(config: Config) -> tuple[Gate, Store]:
 
 
 def existing_store(config: Config) -> Store:
-    """Return the store, to be closed; nothing is made where there is none.
+    """Return the existing store, to be closed.
 
     Raises:
         InputError: There is no store.
@@ -130,17 +129,17 @@ def existing_store(config: Config) -> Store:
 def _check_store(config: Config) -> None:
     if not config.store:
         raise InputError(
-            "the settings name no store, so no decision was kept",
+            "the settings name no store, so there are no records",
             help=f'set `store = "demur.db"` in {CONFIG_NAME}',
         )
     path = database_path(config)
     if path is not None and not path.exists():
         problem = "there is no store yet"
-        raise InputError(problem, where=str(path), help="the first `demur decide` makes it")
+        raise InputError(problem, where=str(path), help="the first `demur decide` creates it")
 
 
 def database_path(config: Config) -> Path | None:
-    """Return the file of the store, or None if it is no file."""
+    """Return the file of the store, or None if the store is not a file."""
     scheme, separator, rest = config.store.partition("://")
     if separator and scheme != "sqlite":
         return None
@@ -149,7 +148,7 @@ def database_path(config: Config) -> Path | None:
 
 
 def make_private(config: Config) -> None:
-    """Make the file of a new store, so that only its owner can read what it will hold."""
+    """Create the file of a new store, readable by its owner only."""
     path = database_path(config)
     if path is not None and path.parent.is_dir() and not path.exists():
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, _OWNER_ONLY))

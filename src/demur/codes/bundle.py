@@ -17,7 +17,7 @@ BUNDLE_VERSION = "registry_bundle.v1"
 
 
 def bundle(registry: Registry) -> str:
-    """Return the registry as a text; the same registry always gives the same one."""
+    """Return the registry as one text; the same registry always gives the same text."""
     core, organisations = registry.documents
     content = {
         "schema_version": BUNDLE_VERSION,
@@ -28,10 +28,10 @@ def bundle(registry: Registry) -> str:
 
 
 def unbundle(text: str, name: str = "registry") -> Registry:
-    """Return the registry that a bundle holds, checked like any other.
+    """Return the registry in a bundle, checked like any other.
 
     Raises:
-        RegistryError: It is no bundle, or what it holds breaks a rule.
+        RegistryError: The text is not a bundle, or its registry breaks a rule.
     """
     try:
         content = json.loads(text)

@@ -1,4 +1,4 @@
-"""The registry in force where none is named: core, `DEMUR_REGISTRY`, and installed packages."""
+"""The default registry: the core, the files in `DEMUR_REGISTRY`, and installed packages."""
 
 import os
 import sys
@@ -26,13 +26,13 @@ _Found = tuple[str, str, int, int]
 
 
 def default_registry(*files: Path | str, environment: Mapping[str, str] | None = None) -> Registry:
-    """Return core plus what `files`, the environment and installed packages add.
+    """Return the core plus the registries in `files`, the environment and installed packages.
 
     `DEMUR_REGISTRY` holds paths, separated as in `PATH`. An entry point in the
     group `demur.registries` names a path, or a function that returns one.
 
     Raises:
-        RegistryError: A registry that was named cannot be read or breaks a rule.
+        RegistryError: One of these registries cannot be read or breaks a rule.
     """
     named = _named(os.environ if environment is None else environment)
     return _load((*map(_as_found, files), *map(_as_found, named)))
@@ -44,10 +44,10 @@ def _named(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _as_found(path: Path | str) -> _Found:
-    """Return a path with what tells whether the file is still the same, here and now."""
-    whole = os.path.abspath(path)  # noqa: PTH100 - as written, links and all, but from anywhere
+    """Return the path with its modification time and size, which key the cache."""
+    whole = os.path.abspath(path)  # noqa: PTH100 - absolute, but links are not resolved
     try:
-        seen = os.stat(whole)  # noqa: PTH116 - it is a text by now
+        seen = os.stat(whole)  # noqa: PTH116 - `whole` is a string
     except (OSError, ValueError):
         return str(path), whole, 0, 0
     return str(path), whole, seen.st_mtime_ns, seen.st_size
@@ -68,9 +68,9 @@ def _installed() -> list[Document]:
 
 
 def _announced() -> bool:
-    """Return whether an installed package may name a registry: a look at a few small files.
+    """Return whether an installed package may declare a registry, by a few small files.
 
-    What cannot be looked at that way (archives, finders of other kinds) may.
+    Returns true where these files cannot be read: archives, and other kinds of finders.
     """
     known = (BuiltinImporter, FrozenImporter, PathFinder)
     if any(hasattr(each, "find_distributions") for each in sys.meta_path if each not in known):
@@ -83,7 +83,7 @@ def _announces(folder: Path) -> bool:
     try:
         if not folder.is_dir():
             return folder.exists()
-        for name in os.listdir(folder):  # noqa: PTH208 - a path for each name costs more than the look
+        for name in os.listdir(folder):  # noqa: PTH208 - creating a Path per name is slower
             if name.endswith(".egg"):
                 return True
             if name.endswith((".dist-info", ".egg-info")):
@@ -102,7 +102,7 @@ def _from_entry_point(point: "EntryPoint") -> Document:
         return read_document(Path(path))
     except RegistryError:
         raise
-    # A package's import may raise anything; the author needs to hear which package it was.
+    # Importing a package may raise anything; the error must name the package.
     except Exception as error:
         raise RegistryError(
             f"the registry of an installed package cannot be loaded: {error}",
@@ -112,20 +112,20 @@ def _from_entry_point(point: "EntryPoint") -> Document:
 
 
 def registry_or_core() -> Registry:
-    """Return the default registry, or the core with one warning if that one is broken.
+    """Return the default registry; if it is broken, warn once and return the core.
 
     Reading a log line must not fail because a registry file elsewhere is wrong.
     """
     return _load_or_core(_named(os.environ))
 
 
-# Remembered in both cases: a log has many lines, and each would read the broken file again.
+# Cached in both cases: otherwise each line of a log would read the broken file again.
 @cache
 def _load_or_core(paths: tuple[str, ...]) -> Registry:
     try:
         return _load(tuple(map(_as_found, paths)))
     except RegistryError as error:
-        # Even where warnings are errors: reading a line never fails.
+        # Parsing a line must not fail, even where warnings are errors.
         with suppress(RuntimeWarning):
             message = f"using the core reason codes alone: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=4)

@@ -20,14 +20,14 @@ SCHEMA_VERSION = "reason_codes.v1"
 
 
 class Row(NamedTuple):
-    """One entry as written: the fields that were given, and where they stand."""
+    """One entry as written: its fields, and its place in the file."""
 
     where: str
     fields: Mapping[str, Any]
 
     @property
     def code(self) -> str:
-        """The code that the row registers."""
+        """The registered code."""
         return str(self.fields["code"])
 
 
@@ -46,7 +46,7 @@ _CODE_KEY = re.compile(r'"code"\s*:\s*"([^"\\\n]*)"')
 
 
 def _lines_of_codes(text: str) -> dict[str, list[int]]:
-    """Return the lines on which each `code` is written, so that an error can name them."""
+    """Return the line numbers of each `code`, for error messages."""
     lines: dict[str, list[int]] = {}
     line, position = 1, 0
     for found in _CODE_KEY.finditer(text):
@@ -68,12 +68,12 @@ class _Reader:
         self.problems.append(Problem(place, problem, help_text))
 
     def place_of(self, code: str) -> str:
-        """Return `file:line: code` of the next entry of `code`, without a line that is unknown."""
+        """Return `file:line: code` of the next entry of `code`, or `file: code`."""
         lines = self.lines.get(code)
         return f"{self.where}:{lines.pop(0)}: {code}" if lines else f"{self.where}: {code}"
 
     def check(self, place: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields that are well formed, as values; report the others."""
+        """Return the values of all well-formed fields, and report the others."""
         good: dict[str, Any] = {}
         for name, value in fields.items():
             reader = ENTRY_FIELDS.get(name)
@@ -88,10 +88,10 @@ class _Reader:
 
 
 def read_document(source: Path | str, text: str | None = None) -> Document:
-    """Return the registry file at `source` (or `text`, as if it stood there).
+    """Return the registry file at `source`, or the one in `text` if that is given.
 
     Raises:
-        RegistryError: The file cannot be read, or a field is not what it must be.
+        RegistryError: The file cannot be read, or a field is invalid.
     """
     where = str(source)
     if text is None:
@@ -108,7 +108,7 @@ def _read(where: str) -> str:
         return Path(where).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise RegistryError("cannot read the registry: not UTF-8 text", where=where) from error
-    # A path that holds a NUL or a lone surrogate is a ValueError, not an OSError.
+    # A path with a NUL or a lone surrogate raises ValueError, not OSError.
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
         raise RegistryError(f"cannot read the registry: {reason}", where=where) from error
@@ -133,7 +133,7 @@ def _load(where: str, text: str) -> object:
         raise RegistryError("not a registry: nested too deep", where=where) from error
     except RegistryError:
         raise
-    # The one thing left that Python will not read.
+    # The only other ValueError that `json.loads` raises.
     except ValueError as error:
         raise RegistryError("not a registry: a number has too many digits", where=where) from error
 

@@ -64,7 +64,7 @@ class Entry(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """What is the case, in one sentence; the rest of the description tells codes apart."""
+        """The first sentence of the description; the rest tells similar codes apart."""
         first, stop, _ = self.description.partition(". ")
         return first + stop.rstrip()
 

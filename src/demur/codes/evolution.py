@@ -1,8 +1,7 @@
-"""May one registry replace another? Every difference, and how much it breaks.
+"""Compare two versions of a registry: every change, and how much it breaks.
 
-Levels: `patch` is wording, `minor` adds, `major` changes what consumers rely on,
-`refused` breaks the contract for ever and is never right: delete, reuse, retarget,
-loosen.
+Levels: `patch` changes wording, `minor` adds, `major` changes what consumers rely on, and
+`refused` breaks the contract: to delete, reuse, retarget or loosen a code is never allowed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +17,7 @@ __all__ = ["Change", "Evolution", "Level", "compare"]
 
 
 class Level(IntEnum):
-    """How much a change asks of those who read the codes; the numbers only order them."""
+    """How much a change breaks for consumers of the codes. Only the order of numbers matters."""
 
     NONE = 0
     PATCH = 1
@@ -49,7 +48,7 @@ class Evolution(NamedTuple):
 
     @property
     def version_fits(self) -> bool:
-        """Whether the new version number announces as much as the changes need."""
+        """Whether the new version number is high enough for the changes."""
         old, new = _numbers(self.old_version), _numbers(self.new_version)
         return {
             Level.NONE: new >= old,
@@ -65,10 +64,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def compare(old: Document, new: Document) -> Evolution:
-    """Return what changed from `old` to `new`, two files of the same registry.
+    """Return the changes from `old` to `new`, two files of one registry.
 
     Raises:
-        RegistryError: They speak for different domains.
+        RegistryError: The files belong to different domains.
     """
     if old.domain != new.domain:
         raise RegistryError(
@@ -86,9 +85,9 @@ _Fields = Mapping[str, Any]
 
 
 def _entries(document: Document) -> dict[str, _Fields]:
-    """Return the fields of each code; an organisation's inherit what they leave out.
+    """Return the fields of each code, with inherited ones filled in.
 
-    Rules are not judged here: a registry that dropped a parent must still be comparable.
+    The registry's rules are not checked: one that dropped a parent must still be comparable.
     """
     if document.domain is None:
         return {row.code: row.fields for row in document.rows}
@@ -192,7 +191,7 @@ def _members(old: Any, new: Any) -> tuple[Level, str]:
     return (Level.MINOR, text) if gained else (Level.PATCH, "reworded")
 
 
-# Aliases are judged as phrases, across codes; the code itself is the key.
+# Aliases are compared as phrases, across codes. The code itself is the key.
 _JUDGES: Mapping[str, _Judge] = {
     "family": _always(Level.MAJOR),
     "title": _wording,

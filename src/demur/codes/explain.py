@@ -1,4 +1,4 @@
-"""What one reason code means and what to do about it, as plain text."""
+"""Explain one reason code as plain text: its meaning, and what to do about it."""
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,7 @@ _MOST_PHRASES = 2
 
 
 class Section(NamedTuple):
-    """A heading over prose, and under it rows of a name and what it stands for."""
+    """A heading, a paragraph, and rows of names and values."""
 
     heading: str
     prose: str = ""
@@ -38,9 +38,9 @@ def explain(code: str, *, registry: Registry | None = None) -> str:
 
 
 def sections(entry: Entry, registry: Registry) -> tuple[Section, ...]:
-    """Return the parts of an explanation that have something to say.
+    """Return the sections of an explanation that are not empty.
 
-    A deprecated code's first part says what to use instead.
+    For a deprecated code, the first section names the replacement.
     """
     notice = retirement(entry)
     details = (
@@ -96,7 +96,7 @@ def _elsewhere(entry: Entry) -> Iterator[tuple[str, str]]:
 def render(
     parts: Iterable[Section], wrap: Callable[[str, str], str], head: Callable[[str], str]
 ) -> str:
-    """Return the sections as text: `wrap` fills a text behind an indent, `head` marks a heading."""
+    """Return the sections as text; `wrap` fills a text at an indent, `head` styles a heading."""
     return "\n\n".join(_section(part, wrap, head) for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""The fields of a registry entry: how each is read, and what is wrong with one that is not."""
+"""The fields of a registry entry: how each is read and checked."""
 
 import json
 import re
@@ -22,12 +22,12 @@ from demur.source.suggest import did_you_mean
 
 __all__ = ["ENTRY_FIELDS", "FILE_FIELDS", "FieldError", "show"]
 
-# Nine digits are plenty, and `int` refuses thousands.
+# `int` rejects numbers of thousands of digits.
 _VERSION = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.(?:0|[1-9][0-9]{0,8})){2}\Z")
 
 
 class FieldError(Exception):
-    """A field's value cannot be used, and why."""
+    """Why the value of a field cannot be used."""
 
     def __init__(self, problem: str, help_text: str | None = None) -> None:
         super().__init__(problem)
@@ -36,7 +36,7 @@ class FieldError(Exception):
 
 
 def show(value: object) -> str:
-    """Return `value` as JSON in backticks, cut to a line."""
+    """Return `value` as JSON in backticks, at most 60 characters long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return f"`{text if len(text) <= 60 else text[:59] + '…'}`"
 

@@ -47,7 +47,7 @@ def find_refusals(text: str, *, registry: Registry | None = None) -> list[FoundR
 
 
 def _in_line(line: str, offset: int, registry: Registry) -> FoundRefusal | None:
-    # A coloured line ends by switching the colour off, which is no part of what it says.
+    # The escape sequence that ends a coloured line is not part of its text.
     line = _COLOUR_OFF.sub("", line) if "\x1b" in line else line
     end = offset + len(line)
     start = -1
@@ -65,11 +65,11 @@ def _in_line(line: str, offset: int, registry: Registry) -> FoundRefusal | None:
 
 
 def _claim(line: str, start: int) -> _Claim | None:
-    """Return what the marker at `start` says if a well-formed code follows it, known or not."""
+    """Return the code and detail after the marker at `start`, if the code is well formed."""
     begin = start + len(PREFIX)
     if line[start:begin] != PREFIX:
         return None
-    # The next marker ends in a colon, so all these slices together are no longer than the line.
+    # Linear: the next marker ends in a colon, so these slices do not overlap.
     colon = line.find(":", begin)
     name = line[begin:] if colon < 0 else line[begin:colon]
     if not is_code(name) or (colon >= 0 and line[colon + 1 : colon + 2] not in {"", " "}):

@@ -42,7 +42,7 @@ _HEADS: dict[str, str] = {str(code): _head(code) for code in ReasonCode}
 # Controls (C0, DEL, C1), the two Unicode line separators and lone surrogates.
 _UNSAFE = "\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff"
 _TAIL = r"u(?:00[01][0-9a-f]|007f|00[89][0-9a-f]|202[89]|d[89a-f][0-9a-f]{2})"
-# A match takes a whole run of backslashes or none of it: trying its parts would be quadratic.
+# A match takes a whole run of backslashes or none: matching parts of it would be quadratic.
 _RUN = r"(?<!\\)\\++"
 _TO_ESCAPE = re.compile(rf"{_RUN}(?=[{_UNSAFE}]|{_TAIL})|[{_UNSAFE}]")
 _TO_RESTORE = re.compile(rf"({_RUN})({_TAIL})")
@@ -55,7 +55,7 @@ _new = tuple.__new__
 
 
 class ParsedRefusal(NamedTuple):
-    """What a refusal line says: its code and its detail."""
+    """The code and the detail of a refusal line."""
 
     code: str
     detail: str
@@ -65,7 +65,7 @@ def format_refusal(code: str, detail: str = "", *, registry: Registry | None = N
     """Return the refusal line of `code` and `detail`; any string is a valid detail.
 
     Raises:
-        UnknownCodeError: The code is not registered; a guard must not invent one.
+        UnknownCodeError: The code is not registered. A guard must not invent codes.
     """
     try:
         head = _HEADS[code]
@@ -75,17 +75,17 @@ def format_refusal(code: str, detail: str = "", *, registry: Registry | None = N
         head = _head((default_registry() if registry is None else registry)[code].code)
     if not isinstance(detail, str):
         raise InputTypeError.expected("a detail", "a string", detail)
-    # Joined, not formatted: a detail may be a string enum, which formats as its name.
+    # Concatenated, not formatted: a detail may be a string enum, which formats as its name.
     return head + _escaped(detail)
 
 
 def refusal_line(code: str, detail: str) -> str:
-    """Return the line for a code that was checked already, by whoever made the refusal."""
+    """Return the line for a code that is known to be registered."""
     return _head(code) + _escaped(detail)
 
 
 def _escaped(detail: str) -> str:
-    # A printable text holds nothing to escape, unless it looks escaped already.
+    # A printable text needs no escapes, unless it already looks escaped.
     if detail.isprintable() and "\\u" not in detail:
         return detail
     return _TO_ESCAPE.sub(_escape, detail)
@@ -97,7 +97,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def restore(detail: str) -> str:
-    """Return the detail that was escaped to `detail`."""
+    """Return `detail` with its escapes undone."""
     return _TO_RESTORE.sub(_unescape, detail) if "\\u" in detail else detail
 
 
@@ -108,12 +108,12 @@ def _unescape(found: re.Match[str]) -> str:
 
 
 def parse_refusal(text: str, *, registry: Registry | None = None) -> ParsedRefusal | None:
-    """Return the code and detail that `text` refuses with, or None if it is no refusal.
+    """Return the code and detail of the refusal in `text`, or None if there is none.
 
-    A canonical line wins; a text without any marker may mean a code by a legacy phrase,
-    and is then the detail as a whole. Unknown codes are None. No string raises.
+    A canonical line is tried first. In a text without a marker, a legacy phrase names the
+    code, and the whole text is the detail. Unknown codes give None. No string raises.
     """
-    # The canonical line of a core code takes this way and no other: it is the hot path.
+    # Hot path: the canonical line of a core code.
     try:
         mark, name, detail = text.split(": ", 2)
         if mark == "REFUSED" and "\\u" not in detail and detail.isprintable():
@@ -131,11 +131,11 @@ def parse_refusal(text: str, *, registry: Registry | None = None) -> ParsedRefus
 
 
 def markers(line: str) -> Iterator[int]:
-    """Yield where `REFUSED:` stands as a word of its own."""
+    """Yield each position of `REFUSED:` at the start of a word."""
     start = line.find(MARK)
     while start >= 0:
         before = line[start - 1] if start else " "
-        # A terminal's colour code ends in a letter, but it is no part of a word.
+        # A terminal's colour code ends in a letter, but is not part of a word.
         if not (before.isalnum() or before == "_") or _COLOUR.search(line, start - 20, start):
             yield start
         start = line.find(MARK, start + 1)

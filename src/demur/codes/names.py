@@ -33,7 +33,7 @@ class NameProblem(StrEnum):
 
 
 def is_domain(text: str) -> bool:
-    """Return whether `text` can own codes: a DNS name in lower case, or `x-local`."""
+    """Return whether `text` is a domain of codes: a lower-case DNS name, or `x-local`."""
     return text == "x-local" or (len(text) <= _MAX_DOMAIN and _DOMAIN.match(text) is not None)
 
 

@@ -20,7 +20,7 @@ class _Phrase(NamedTuple):
 
 
 class PhraseIndex:
-    """Which code a text means by its casefolded legacy phrases. Immutable; safe to share."""
+    """Finds the code of a text by casefolded legacy phrases. Immutable; safe to share."""
 
     __slots__ = ("_groups",)
 
@@ -46,7 +46,7 @@ class PhraseIndex:
 
 
 def _cover(phrases: Sequence[_Phrase]) -> list[tuple[str, tuple[_Phrase, ...]]]:
-    """Choose fragments greedily until every phrase has one; each phrase stands under one."""
+    """Choose fragments greedily until each phrase is listed under exactly one."""
     holders: dict[str, list[_Phrase]] = {}
     for phrase in phrases:
         for fragment in _fragments(phrase.text):

@@ -48,10 +48,10 @@ class Registry:
 
     @classmethod
     def of(cls, document: Document) -> Self:
-        """Return the registry that one file makes: a core as it is, an organisation's on top of it.
+        """Return the registry of one file: a core alone, or the core plus an organisation's file.
 
         Raises:
-            RegistryError: It breaks a rule.
+            RegistryError: The file breaks a rule.
         """
         if document.domain is None:
             return cls(document)
@@ -88,7 +88,7 @@ class Registry:
         return len(self._entries)
 
     def __reduce__(self) -> tuple[type["Registry"], tuple[Document, tuple[Document, ...]]]:
-        # Views of mappings do not travel between processes; what they were made of does.
+        # Mapping proxies cannot be pickled; the documents can.
         return (type(self), self._sources)
 
     def __repr__(self) -> str:
@@ -96,18 +96,18 @@ class Registry:
 
     @property
     def documents(self) -> tuple[Document, tuple[Document, ...]]:
-        """The files it was made of: the core's, and those of organisations."""
+        """The documents of this registry: the core's, and those of organisations."""
         return self._sources
 
     @property
     def label(self) -> str:
-        """The schema and the versions in force, e.g. `reason_codes.v1@1.0.0+acme.com@2.3.0`."""
+        """The schema and all versions, e.g. `reason_codes.v1@1.0.0+acme.com@2.3.0`."""
         core, *others = self.versions.items()
         return "+".join([f"{SCHEMA_VERSION}@{core[1]}", *(f"{name}@{v}" for name, v in others)])
 
     @property
     def phrases(self) -> Mapping[str, str]:
-        """Every legacy phrase (casefolded) and the code it means."""
+        """The code of every legacy phrase (casefolded)."""
         return self._phrases
 
     @cached_property
@@ -115,7 +115,7 @@ class Registry:
         return PhraseIndex(self._phrases)
 
     def code_of_phrase(self, text: str) -> str | None:
-        """Return the code that a legacy phrase in `text` means, or None."""
+        """Return the code of the legacy phrase in `text`, or None."""
         return self._phrase_index.find(text)
 
     def children(self, code: str) -> tuple[Entry, ...]:
@@ -124,20 +124,20 @@ class Registry:
 
 
 def _distinct(documents: Iterable[Document]) -> list[Document]:
-    """Return the documents by domain and content, one that was named twice only once."""
+    """Return the documents sorted by content, without duplicates."""
     by_content = {_content(document): document for document in documents}
     return [by_content[content] for content in sorted(by_content)]
 
 
 def _content(document: Document) -> str:
-    """Return what the file says, whatever its name and the order of its entries and keys."""
+    """Return a key that ignores the file name and the order of entries and keys."""
     rows = sorted(json.dumps(row.fields, sort_keys=True) for row in document.rows)
     head = (document.domain, document.version, document.min_core, document.phrases)
     return json.dumps([*head, rows], sort_keys=True)
 
 
 class _Build:
-    """Turns documents into entries, collecting every problem on the way."""
+    """Turns documents into entries and collects every problem."""
 
     def __init__(self, core: Document, organisations: Iterable[Document]) -> None:
         self.problems: list[Problem] = []
@@ -204,7 +204,7 @@ class _Build:
 
 
 def inherit(row: Row, parent: Entry) -> dict[str, Any]:
-    """Return an organisation's row complete: what it does not say, its parent says for it."""
+    """Return the fields of an organisation's row, with missing ones taken from its parent."""
     own: dict[str, Any] = {
         "title": local_name(row.code).replace("_", " ").capitalize(),
         "stability": Stability.STABLE,
@@ -217,7 +217,7 @@ def inherit(row: Row, parent: Entry) -> dict[str, Any]:
         "examples": {},
     }
     complete = {**parent._asdict(), **own, **row.fields}
-    # What lifts the parent does not lift a child of another class.
+    # Grants that lift the parent do not lift a child of another class.
     if "grants" not in row.fields and complete["refusal_class"] is not parent.refusal_class:
         complete["grants"] = ()
     return complete

@@ -33,7 +33,7 @@ _HARD_ADVICE = (
 
 
 def check_document(document: Document, core_version: str) -> Iterator[Problem]:
-    """Yield what is wrong with an organisation's file as a whole."""
+    """Yield the problems of an organisation's file as a whole."""
     where = f"{document.where}: domain"
     if document.domain is None:
         help_text = 'add `"domain": "example.com"`, a name you own, and write codes under it'
@@ -50,7 +50,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def check_row(row: Row, document: Document, core: Mapping[str, Entry]) -> Iterator[Problem]:
-    """Yield what is wrong with an organisation's row before its parent completes it."""
+    """Yield the problems of an organisation's row, before inherited fields are filled in."""
     for name in REQUIRED_OF_ORGANISATIONS:
         if row.fields.get(name) is None:
             yield Problem(row.where, f"an organisation's code needs `{name}`")
@@ -68,7 +68,7 @@ def check_row(row: Row, document: Document, core: Mapping[str, Entry]) -> Iterat
 
 
 def check_entry(entry: Entry, where: str, known: Mapping[str, Entry]) -> Iterator[Problem]:
-    """Yield what is wrong with a complete entry among the `known` ones."""
+    """Yield the problems of a complete entry among the `known` ones."""
     if problem := name_problem(entry.code):
         yield Problem(where, f"bad name `{entry.code}`: {problem}")
     yield from _effect(entry, where)
@@ -156,7 +156,7 @@ def _is_own_ancestor(entry: Entry, known: Mapping[str, Entry]) -> bool:
 
 
 def check_phrase(phrase: str, where: str, owner: str | None) -> Iterator[Problem]:
-    """Yield what is wrong with a legacy phrase that `owner` may hold already."""
+    """Yield the problems of a legacy phrase; `owner` is the code that already has it."""
     folded = phrase.casefold()
     shown = f"phrase `{phrase[:60]}`"
     if owner is not None:

@@ -1,6 +1,6 @@
 """The closed vocabularies of the contract. Only reason codes are open.
 
-Members are strings, so they compare, print and serialise as their value.
+Members are strings: they compare, print and serialise as their values.
 """
 
 from enum import StrEnum

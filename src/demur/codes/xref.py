@@ -24,7 +24,7 @@ class Taxonomy(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """One cross-reference, in words. `title` is empty where the taxonomy is not known here."""
+    """One cross-reference in words. `title` is empty for an unknown taxonomy."""
 
     taxonomy: str
     id: str
@@ -44,7 +44,7 @@ def references(entry: Entry) -> tuple[Reference, ...]:
 
 
 def _reference(key: str, name: str) -> Reference:
-    # An organisation may refer to taxonomies of its own; those stay as they were written.
+    # An organisation may refer to its own taxonomies; those are shown as written.
     known = taxonomies().get(key)
     if known is None:
         return Reference(key, name, "")

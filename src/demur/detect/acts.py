@@ -6,7 +6,7 @@ __all__ = ["CURT", "Act", "without_traps"]
 
 
 class Act(IntEnum):
-    """What a sentence does. The model was trained on these: their order is part of its file."""
+    """The speech act of a sentence. Their order is part of the trained model's file."""
 
     DECLINE = 0  # says that it will not or cannot do what was asked
     CANNOT = 1  # says that it cannot do something
@@ -33,7 +33,7 @@ class Act(IntEnum):
     NO = 22  # a bare no, which declines a request and answers a question
 
 
-# Whole sentences that mean something in a short answer alone. The model does not weigh them.
+# Whole sentences that count only in a short answer. They are no features of the model.
 CURT = (Act.TERSE, Act.NO)
 
 _SEEMING = 1 << Act.DECLINE | 1 << Act.CANNOT | 1 << Act.TRAP
@@ -41,5 +41,5 @@ _TRAP = 1 << Act.TRAP
 
 
 def without_traps(acts: int) -> int:
-    """Return the acts that a sentence really performs, given the ones its words show."""
+    """Return the acts without refusals that only sound like one, such as "I can't help but …"."""
     return acts & ~_SEEMING if acts & _TRAP else acts

@@ -16,7 +16,7 @@ __all__ = ["detect_batch"]
 def detect_batch(
     batch: Any, response: str = "response", prompt: str | None = None
 ) -> dict[str, list[Any]]:
-    """Return one column a field of the signals, a row for each row of `batch`.
+    """Return the signals as columns, one for each field and one row for each row of `batch`.
 
     A response that is null stays null in each column. `prompt` names the column of prompts.
 

@@ -54,11 +54,11 @@ _PRIVATE = re.compile(
 _NEGATION = re.compile(
     r"\b(?:not|no|never|nor|neither|nothing|none|cannot|without)\b|n't\b",
 )
-# Words of four letters or more, as far as the fifth.
+# The first five letters of words with four letters or more.
 _WORD = re.compile(r"\b[^\W\d_]{4,5}")
 # Scripts without spaces between words: pairs of letters stand for words.
 _RUN = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
-# How words begin that tell nothing about the topic of a prompt.
+# Stems of words that say nothing about the topic of a prompt.
 _COMMON = frozenset(
     (
         *("about", "also", "been", "being", "could", "does", "expla", "from", "give"),
@@ -88,7 +88,7 @@ _SOFT = _bits(
 
 
 class Asked(NamedTuple):
-    """What a prompt asks for: reasons for a claim, a way to do something, what is private."""
+    """The intent of a prompt: reasons for a claim, a way to do something, private data."""
 
     reason: bool
     way: bool
@@ -98,7 +98,7 @@ class Asked(NamedTuple):
 
 
 def read_prompt(prompt: str | None) -> Asked | None:
-    """Return what the end of `prompt` asks for, or None if it holds no word to go by."""
+    """Return the intent of the end of `prompt`, or None if it holds no telling word."""
     if not prompt:
         return None
     text = fold(prompt[-_PROMPT:])
@@ -115,7 +115,7 @@ def read_prompt(prompt: str | None) -> Asked | None:
 
 
 def asked_features(answer: Answer, acts: Sequence[int], asked: Asked | None) -> list[float]:
-    """Return how an answer with at least one sentence takes up what was asked, as `NAMES` say."""
+    """Return the features of an answer in the light of its prompt, in order of INTENT_FEATURES."""
     if asked is None:
         return [0.0] * len(NAMES)
     sentences = answer.sentences
@@ -168,7 +168,7 @@ def _part(sizes: Sequence[int], picked: Sequence[bool]) -> float:
 
 
 def _beginnings(text: str) -> tuple[str, ...]:
-    """Return how the telling words of a folded text begin: "poisoning" and "poisoned" alike."""
+    """Return the stems of the telling words: "poisoning" and "poisoned" have the same one."""
     found = {f" {word}" for word in _WORD.findall(text) if word not in _COMMON}
     if not text.isascii():
         for run in _RUN.findall(text):

@@ -25,15 +25,15 @@ from demur.errors import InputTypeError
 __all__ = ["detect_many", "detect_refusal"]
 
 _MOST_SPANS = 8
-# What to point at in an answer that refuses, the plainest first.
+# Acts whose sentences a signal points at, the plainest first.
 _TELLING = (DECLINE, 1 << Act.CANNOT, 1 << Act.REGRET | 1 << Act.REBUKE, -1)
 
 
 def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
     """Return whether `response` refuses, in full or in part. No string raises.
 
-    The prompt helps a little where it is known: an answer that turns the words of the
-    request into a judgement on it declines it.
+    The prompt, where known, helps to read the answer: one that turns the words of the request
+    into a judgement on it is a refusal.
     """
     if not isinstance(response, str):
         raise InputTypeError.expected("a response", "a string", response)
@@ -65,7 +65,7 @@ def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
 def detect_many(
     responses: Iterable[str], prompts: Iterable[str | None] | None = None
 ) -> Iterator[RefusalSignal]:
-    """Yield the signal of each response, in order; prompts, if given, stand beside them.
+    """Yield the signal of each response, in order; prompts, if given, belong to them in order.
 
     Raises:
         ValueError: There are not as many prompts as responses.

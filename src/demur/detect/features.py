@@ -98,7 +98,7 @@ NAMES = (
 
 
 class _Seen(NamedTuple):
-    """An answer and its acts, with what several features need."""
+    """An answer and its acts, with sums that several features need."""
 
     answer: Answer
     acts: Sequence[int]
@@ -140,7 +140,7 @@ def _union(acts: Iterable[int]) -> int:
 
 
 def _shares(seen: _Seen) -> list[float]:
-    """Return for each act how much of the answer performs it."""
+    """Return for each act the share of the answer that performs it."""
     sums = [0] * len(Act)
     for size, acts in zip(seen.sizes, seen.acts, strict=True):
         left = acts
@@ -170,7 +170,7 @@ def _form(seen: _Seen) -> list[float]:
 
 
 def _course(seen: _Seen) -> list[float]:
-    """Return how the answer goes on: what stands before and after its refusals."""
+    """Return features of the order: what comes before and after the refusals."""
     count = len(seen.acts)
     neutral = [not acts & ~_HELPFUL for acts in seen.acts]
     moral = [bool(acts & _MORAL) and not acts & _COMPLY for acts in seen.acts]
@@ -199,7 +199,7 @@ def _part(seen: _Seen, picked: Sequence[bool]) -> float:
 
 
 def _pairs(seen: _Seen) -> list[float]:
-    """Return what means something else together than apart."""
+    """Return features of acts that mean something else together than apart."""
     listed = seen.items >= _LIST
     truths = (
         seen.every & _DECLINE and listed,
@@ -216,7 +216,7 @@ def _pairs(seen: _Seen) -> list[float]:
 
 
 def _limits(seen: _Seen) -> list[float]:
-    """Return whether the answerer lacks what it would take: sense, or knowledge."""
+    """Return whether the answerer does not understand, or does not know."""
     return [
         float(bool(seen.head & _UNCLEAR) and not seen.head & (_REBUKE | _WRONG)),
         float(bool(seen.head & _UNKNOWING and seen.head & _REFUSING)),

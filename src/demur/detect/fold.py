@@ -28,7 +28,7 @@ _TABLE = str.maketrans(
         **{chr(point): _bare(chr(point)) for point in range(0x1E00, 0x1F00)},
         **{chr(point): chr(point - 0xFEE0) for point in range(0xFF01, 0xFF5F)},
         **{chr(point): None for point in (*range(0x300, 0x370), *range(0x64B, 0x653))},
-        # Half of a character that a cut stream left behind; no engine can encode it.
+        # A lone surrogate from a cut stream; no engine can encode it.
         **{chr(point): " " for point in range(0xD800, 0xE000)},
         **_PLAIN,
         **_VARIANTS,
@@ -39,5 +39,5 @@ _TABLE = str.maketrans(
 
 
 def fold(text: str) -> str:
-    """Return `text` as phrases are matched against it."""
+    """Return `text` in the form that phrases are matched against."""
     return text.lower().translate(_TABLE)

@@ -18,14 +18,14 @@ _SCRIPTS = (
 )
 _WORDS = re.compile(r"[a-z]+")
 _SEVERAL = 2
-# A few words of English in a Chinese answer leave it Chinese.
+# A few English words do not make a Chinese answer English.
 _SHARE = 5
 
 
 def language_of(folded: str, common: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the language of a folded text, or None where too little speaks for any.
+    """Return the language of a folded text, or None if it is uncertain.
 
-    `common` says of the most common words, folded, which languages have them.
+    `languages_by_word` maps the most common words, folded, to the languages that have them.
     """
     text = folded[:_LOOK]
     if not text.isascii():

@@ -27,12 +27,12 @@ _KEYS = ("schema_version", "language", "spaced", "common", "words", "acts")
 _WORD = re.compile(r"\{([a-z]+)\}")
 _SPACE = re.compile(r" (?![?*+])")
 _GAP = r"(?:\S+ +){0,3}"
-# Languages that are matched in one go. One automaton for all of them would have so many
+# Languages that share one automaton. One automaton for all of them would have so many
 # states that fresh text keeps adding new ones.
 _TOGETHER = (frozenset({"es", "fr", "it", "pt"}), frozenset({"de", "nl", "pl", "yo"}))
 _WORDS = re.compile(r"[a-z]+")
 _FEW = 8
-# The automaton is built while matching; too little room makes it forget what it built.
+# re2 builds the automaton while matching; with too little memory it starts over.
 _MEMORY = 128 << 20
 
 
@@ -77,8 +77,8 @@ class Lexicon:
     def acts(self, sentences: Sequence[str]) -> tuple[int, ...]:
         """Return for each folded sentence of an answer its acts as bits, `1 << act` for each.
 
-        English is always looked for; the languages that share its script where the answer shows
-        a word of theirs or is too short to tell; the others where a sentence is in their script.
+        English is always matched. Other languages in Latin script are matched if the answer has
+        one of their common words or is too short to tell, the rest by the script of a sentence.
         """
         words = set(_WORDS.findall(" ".join(sentences)))
         short = len(words) < _FEW
@@ -88,7 +88,7 @@ class Lexicon:
         return tuple(self._acts(sentence, groups) for sentence in sentences)
 
     def curt(self, sentence: str) -> int:
-        """Return as bits whether a folded sentence as a whole is a curt no, in any language."""
+        """Return the curt acts, as bits, that a whole folded sentence performs in any language."""
         found = self._curt.acts(sentence)
         return 0 if found and self._always.acts(sentence) & 1 << Act.TRAP else found
 
@@ -167,7 +167,7 @@ class _Reader:
         self.problems.append(Problem(where, problem, help_text))
 
     def phrases(self, source: Item) -> Phrases:
-        """Return the phrases; worthless if problems were reported on the way."""
+        """Return the phrases; not usable if a problem was reported."""
         fields = self._mapping(source, "a phrase file", _KEYS)
         for key in _KEYS:
             if key not in fields:

@@ -1,6 +1,6 @@
-"""When an answer refuses in full, and when in part: the rules that stand above the model.
+"""Rules that decide before the model: when an answer refuses in full, and when in part.
 
-The model weighs what is uncertain. What a reader would not need to weigh is decided here.
+Rules decide the clear cases; the model weighs the uncertain ones.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ __all__ = [
 ]
 
 THRESHOLD = 0.5
-# How sure a short answer that declines and does nothing else makes us, and a lone hint at most.
+# The chance for a short answer that only declines, and the most for a single hint.
 PLAIN = 0.95
 LONE = 0.4
-# How sure a bare no makes us where nothing shows that it answers a question.
+# The chance for a bare no, where nothing shows that it answers a question.
 BARE = 0.8
 
 _HEAD = 3
 _LITTLE = 150
-# Beyond so many characters that follow a bare no, they explain the no of an answer.
+# With more text than this after a bare no, the no answers a question.
 _REMARK = 80
 _MOSTLY = 0.7
 _SINGLE = (
@@ -43,13 +43,12 @@ _REMIND = 1 << Act.REMIND
 _LIMIT = 1 << Act.UNKNOWING | 1 << Act.UNCLEAR
 _JUDGING = 1 << Act.WRONG | 1 << Act.REBUKE | 1 << Act.POLICY
 _WARNING = _JUDGING | _REMIND | 1 << Act.DISCOURAGE
-# What nobody says for somebody else: talk of itself, its rules, the request.
+# Acts that do not occur in words written for somebody else.
 _OWN = 1 << Act.SELF | 1 << Act.POLICY | 1 << Act.REQUEST | 1 << Act.REBUKE | 1 << Act.DISCOURAGE
 _ABOUT_A_PART = SORRY | 1 << Act.POLICY | 1 << Act.SELF | 1 << Act.REQUEST
 _REBUKE = 1 << Act.REBUKE
 _BLAMING = _REBUKE | 1 << Act.WRONG
-# Kinds of hints. To name what is wrong is one only where somebody judges: news and warnings
-# name it too.
+# Kinds of hints. Naming something wrong is a hint only beside a rebuke: news does it too.
 _HINTS = (
     SORRY,
     *(1 << act for act in _SINGLE),
@@ -59,11 +58,10 @@ _HINTS = (
 def chance_of(weighed: Weighed, prompt: str | None, model: Model) -> float:
     """Return how likely an answer with at least one sentence refuses in full.
 
-    Six rules stand above the model: words asked for on behalf of somebody else decline nothing,
-    nor does a no where yes or no was asked; declining and nothing else is a refusal, however it
-    is worded, and so is a bare no; a single hint is none, however short the answer; who does not
-    know or does not understand, and judges nothing, has not refused in full; nor has who declines
-    a part of what was asked and helps with the rest.
+    Six rules come before the model. A refusal written for somebody else declines nothing, nor
+    does a no to a yes-or-no question. An answer that only declines is a refusal, and so is a
+    bare no. A single hint is none. An answerer that does not know or understand, and judges
+    nothing, has not refused in full; nor has one that declines a part and helps with the rest.
     """
     if speaks_for_another(weighed, prompt) or _answers_no(weighed, prompt):
         return LONE
@@ -81,7 +79,7 @@ def chance_of(weighed: Weighed, prompt: str | None, model: Model) -> float:
 
 
 def speaks_for_another(weighed: Weighed, prompt: str | None) -> bool:
-    """Return whether the answer is a refusal that was asked for, to be said by somebody else."""
+    """Return whether the prompt asked for this refusal, as words for somebody else."""
     if prompt is None or any(seen & _OWN for seen in weighed.acts):
         return False
     if not any(seen & REFUSING for seen in weighed.acts) or not asks_for_words(prompt):
@@ -94,7 +92,7 @@ def _answers_no(weighed: Weighed, prompt: str | None) -> bool:
 
 
 def _says_no(weighed: Weighed, prompt: str | None) -> bool:
-    """Return whether a bare no declines. One without a full stop may be a label in a table."""
+    """Return whether a bare no declines. Without a full stop it may be a label in a table."""
     if weighed.says_no is None or weighed.answer.code:
         return False
     words = weighed.answer.sentences[0].words.rstrip()
@@ -121,7 +119,7 @@ def has_grounds(acts: Sequence[int]) -> bool:
 def declines_plainly(weighed: Weighed) -> bool:
     """Return whether an answer declines at once and then gives next to nothing.
 
-    How such an answer is worded matters less than that: no weighing is needed.
+    Its wording does not matter then, so the model is not asked.
     """
     acts = weighed.acts
     first = next((index for index, seen in enumerate(acts[:OPENING]) if seen & DECLINE), None)
@@ -144,7 +142,7 @@ def _declines_and_helps(weighed: Weighed) -> bool:
 def _declines_a_part(weighed: Weighed) -> bool:
     """Return whether much plain help stands before the refusal, or little but that follows it.
 
-    Who is sorry or judges while declining means all of it; what follows is then something else.
+    An answerer that is sorry or judges while declining declines everything.
     """
     acts, sentences = weighed.acts, weighed.answer.sentences
     first = next((index for index, seen in enumerate(acts) if seen & DECLINE), None)
@@ -163,8 +161,8 @@ def declines_in_part(weighed: Weighed) -> bool:
     """Return whether an answer that helps also declines something, in its own name.
 
     Far from the head a "cannot" belongs to a story or an explanation more often than to the
-    answerer, unless it apologises or speaks of itself or its rules as well. Who says first that
-    it has no access, and then what is proper, declines as much as it lacks.
+    answerer, unless it also apologises or speaks of itself or its rules. An answer that first
+    claims to have no access, and then says what is proper, declines in part.
     """
     if _knows_too_little(weighed.acts) and any(seen & _REMIND for seen in weighed.acts):
         return True
@@ -176,5 +174,5 @@ def declines_in_part(weighed: Weighed) -> bool:
 
 
 def _plain(weighed: Weighed) -> int:
-    """Return how many characters of an answer only help."""
+    """Return how many characters of an answer do nothing but help."""
     return helping(zip(weighed.answer.sentences, weighed.acts, strict=True))

@@ -39,7 +39,7 @@ _ITEM = re.compile(
     r"|step \d{1,2}[:.])[ \t*]*",
     re.IGNORECASE,
 )
-# "[Name]:", "(Name)", "Name:", "As Name, …", a lone sign: how answers in several voices mark them.
+# Speaker labels in answers with several voices: "[Name]:", "(Name)", "Name:", "As Name, …", signs.
 _SPEAKER = re.compile(
     r"[ \t]*(?:[\[(][^\]\)\n]{1,40}[\])]:?"
     r"|[^\W\d_][\w.\-]{0,19}(?: [\w.()\-]{1,15}){0,2} ?[:\uff1a]|As [A-Z][\w-]*(?: \w+){0,5},"
@@ -48,7 +48,7 @@ _SPEAKER = re.compile(
 )
 
 
-# What stands before a colon and names no speaker.
+# Words before a colon that name no speaker.
 _LABELS = frozenset(
     (
         *("note", "warning", "disclaimer", "caution", "answer", "question", "summary", "example"),
@@ -57,7 +57,7 @@ _LABELS = frozenset(
         *("hinweis", "achtung", "antwort", "nota", "respuesta", "remarque", "opmerking", "uwaga"),
     )
 )
-# "Unable to proceed: …" is said by the answerer; nobody is called that.
+# "Unable to proceed: …" is no speaker label: the answerer says it.
 _REFUSING_LABEL = re.compile(
     r"\b(?:unable|refused|declined|denied|rejected|blocked|stopped|cannot|can.?t|won.?t|not|no"
     r"|sorry|abgelehnt|leider|nein|non|refus\u00e9|rechazad[oa])\b",
@@ -76,7 +76,7 @@ class Sentence(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What was read of an answer."""
+    """The sentences of an answer, and what was left out of them."""
 
     sentences: tuple[Sentence, ...]
     truncated: bool
@@ -109,8 +109,7 @@ def read_answer(text: str) -> Answer:
 def _voices(sentences: list[Sentence]) -> tuple[list[Sentence], list[Sentence]]:
     """Return what earlier voices say and what the last one says; one voice says everything.
 
-    An answer that speaks in two voices, one that declines and one that plays along, has
-    done what its last voice does.
+    Of an answer with two voices, one that declines and one that complies, the last one counts.
     """
     if not sentences or not sentences[0].speaker or sentences[-1].speaker == sentences[0].speaker:
         return [], sentences
@@ -121,7 +120,7 @@ def _voices(sentences: list[Sentence]) -> tuple[list[Sentence], list[Sentence]]:
 
 
 def _after_thought(window: str) -> str:
-    """Return the window with what a model thought before answering blanked."""
+    """Return the window with the model's reasoning blanked."""
     if "</" not in window:
         return window
     end = 0
@@ -134,7 +133,7 @@ def _without_fence(prose: str) -> str:
     """Return the prose without a fence around the whole of it, unless that holds code."""
     if not prose.lstrip().startswith(("```", "~~~")):
         return prose
-    # The white space at both ends is cut off first: matched, a long run of it would take long.
+    # White space at both ends is skipped first: the expression is slow on a long run of it.
     found = _FENCED.fullmatch(prose, len(prose) - len(prose.lstrip()), len(prose.rstrip()))
     if found is None or _CODED.search(found["inner"]):
         return prose
@@ -158,7 +157,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _unquoted(found: re.Match[str]) -> str:
-    """Return a quotation blanked, but a single word in doubtful quotes as the answerer's own."""
+    """Return a quotation blanked; a single quoted word stays, as the answerer's own."""
     inner = found[0][1:-1]
     if found[0][0] in '"\u201c' and inner.isalpha() and inner.isascii():
         return f" {inner} "
@@ -167,7 +166,7 @@ def _unquoted(found: re.Match[str]) -> str:
 
 def _sentences(prose: str, offset: int) -> Iterator[Sentence]:
     folded = fold(prose)
-    # Folding seldom changes a length; where it does, each sentence is folded by itself.
+    # Folding seldom changes the length; if it does, each sentence is folded by itself.
     whole = folded if len(folded) == len(prose) else None
     speaker = ""
     for line in _LINE.finditer(prose):

@@ -22,11 +22,11 @@ class RefusalKind(StrEnum):
 
 
 class Basis(StrEnum):
-    """What the judgement rests on."""
+    """The basis of a signal."""
 
     TYPED = "typed"  # a refusal line with a registered code
     PROSE = "prose"  # the words, weighed
-    EMPTY = "empty"  # there was nothing to read, which is no refusal
+    EMPTY = "empty"  # there was nothing to read
     CODE = "code"  # nothing but code
 
 
@@ -61,7 +61,7 @@ class RefusalSignal(msgspec.Struct, frozen=True, kw_only=True):
 def to_refusal(signal: RefusalSignal) -> Refusal | None:
     """Return the refusal that a signal stands for, or None if nothing was refused.
 
-    The words of the answer are not copied into it: the spans say where they stand.
+    It does not copy words of the answer: the spans say where they stand.
 
     Raises:
         UnknownCodeError: The signal carries a code that the registry in force does not know.

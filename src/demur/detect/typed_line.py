@@ -13,7 +13,7 @@ _CODE_BLOCK = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
 def typed_line(response: str) -> FoundRefusal | None:
     """Return the refusal line of a registered code that begins or ends the answer.
 
-    One that stands between other lines is part of what was asked for, such as a log.
+    A line between other lines is part of the requested text, such as a log.
     """
     for offset, window in _windows(response):
         prose = _CODE_BLOCK.sub(lambda found: " " * len(found[0]), window)

@@ -11,7 +11,7 @@ from demur.detect.fold import fold
 __all__ = ["asks_for_words", "asks_yes_or_no", "speaks_of_the_request"]
 
 _PROMPT = 600
-# Longer ones tell a model how to behave rather than what to write.
+# Longer prompts tell a model how to behave rather than what to write.
 _SHORT = 400
 _ASKING = re.compile("[?\uff1f\u061f]")
 _CLOSED = re.compile(
@@ -51,7 +51,7 @@ _REFUSING = re.compile(
     "|\u4e0d\u80fd|\u65e0\u6cd5|\u62d2\u7edd|\u65ad\u308b|\u3067\u304d\u307e\u305b\u3093"
     "|\uac70\uc808|\uc218 \uc5c6"
 )
-# "with that": who says it means what was asked for.
+# "with that" refers to the request.
 _THAT = re.compile(
     r"\b(?:help|assist|comply|engage)\w*(?: you)? (?:with|on|in) "
     r"(?:that|this|it|these|those|your)\b"
@@ -69,7 +69,7 @@ def asks_yes_or_no(prompt: str) -> bool:
 
 
 def asks_for_words(prompt: str) -> bool:
-    """Return whether `prompt` asks for words in which somebody, not the answerer, declines."""
+    """Return whether `prompt` asks for a refusal that somebody else will say."""
     if len(prompt) > _SHORT:
         return False
     text = fold(prompt)
@@ -79,5 +79,5 @@ def asks_for_words(prompt: str) -> bool:
 
 
 def speaks_of_the_request(folded: str) -> bool:
-    """Return whether a folded sentence declines to help "with that": with what was asked for."""
+    """Return whether a folded sentence speaks of helping "with that", the request."""
     return _THAT.search(folded) is not None

@@ -14,23 +14,23 @@ from demur.detect.writing import writing_span
 
 __all__ = ["DECLINE", "HELPING", "OPENING", "REFUSING", "SORRY", "Weighed", "helping", "weigh"]
 
-# How many sentences may be its opening.
+# How many sentences count as the opening.
 OPENING = 2
 DECLINE = 1 << Act.DECLINE
 REFUSING = DECLINE | 1 << Act.CANNOT
 SORRY = 1 << Act.APOLOGY | 1 << Act.REGRET
 HELPING = 1 << Act.COMPLY | 1 << Act.TURN
 
-# Beyond so many characters a curt sentence is one among others.
+# In a longer answer a curt sentence says little.
 _CURT = 240
 _TERSE = 1 << Act.TERSE
 _NO = 1 << Act.NO
 
 
 class Weighed(NamedTuple):
-    """An answer with what its sentences do, and what an earlier voice in it did.
+    """An answer with the acts of its sentences, and those of earlier voices.
 
-    `says_no`: how many characters of plain text follow a bare no that it begins with, or None.
+    `says_no`: how many helping characters follow the bare no it begins with; None without one.
     """
 
     answer: Answer
@@ -40,7 +40,7 @@ class Weighed(NamedTuple):
 
 
 def weigh(response: str) -> Weighed:
-    """Return what the sentences of `response` do, without a judgement."""
+    """Return the speech acts of the sentences of `response`."""
     answer = read_answer(response)
     lexicon = builtin_lexicon()
     sentences = answer.sentences
@@ -56,7 +56,7 @@ def weigh(response: str) -> Weighed:
 def _without_writing(
     response: str, sentences: Sequence[Sentence], acts: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Return the acts without those of whoever says "I" in a letter or poem in the answer."""
+    """Return the acts without refusals in a letter or poem in the answer."""
     span = writing_span(response)
     if span is None:
         return acts
@@ -67,7 +67,7 @@ def _without_writing(
 
 
 def _curtly(weighed: Weighed, lexicon: Lexicon) -> Weighed:
-    """Return a short answer with its curt sentences heard: they decline if little else is said."""
+    """Return a short answer with its curt sentences counted as refusals."""
     opening = [lexicon.curt(one.words) for one in weighed.answer.sentences[:OPENING]]
     acts = tuple(
         seen | DECLINE if index < OPENING and opening[index] & _TERSE else seen

@@ -23,7 +23,7 @@ EVENTS = (
 
 
 class HookExit(NamedTuple):
-    """How a hook ends that says no without JSON: its status and what it writes as an error."""
+    """A denial without JSON: the exit status of the hook and its stderr."""
 
     status: int
     stderr: str
@@ -32,13 +32,13 @@ class HookExit(NamedTuple):
 def to_claude_code(
     refusal: Refusal, *, event: str = "PreToolUse", ask: bool = False, halt: bool = False
 ) -> dict[str, Any]:
-    """Return what the hook prints, to be followed by exit status 0.
+    """Return the hook's output on stdout; the hook must exit with status 0.
 
-    With `ask`, whoever sits at the terminal may approve what waits for approval; without it,
-    that is denied like the rest. With `halt` the agent stops altogether.
+    With `ask`, the user at the terminal may approve an action that needs approval; without it,
+    the hook denies that action too. With `halt` the agent stops altogether.
 
     Raises:
-        InputError: The code allows, or the event can refuse nothing.
+        InputError: The code allows, or the event cannot refuse.
     """
     check_refuses(refusal)
     if event not in EVENTS:
@@ -51,7 +51,7 @@ def to_claude_code(
 
 
 def to_hook_exit(refusal: Refusal) -> HookExit:
-    """Return the form without JSON, which blocks wherever a hook can.
+    """Return the denial without JSON, which every blocking event understands.
 
     Raises:
         InputError: The code allows.
@@ -61,9 +61,9 @@ def to_hook_exit(refusal: Refusal) -> HookExit:
 
 
 def from_claude_code(data: object, *, registry: Registry | None = None) -> Refusal | None:
-    """Return the refusal in what a hook printed, or None; class and advice are the registry's.
+    """Return the refusal in a hook's output, or None; class and advice are the registry's.
 
-    Below the line there may be words for the model.
+    Text for the model may follow the refusal line.
     """
     reason = _reason(data)
     line = reason.partition("\n")[0] if isinstance(reason, str) else None
@@ -84,14 +84,14 @@ def _output(line: str, event: str, decision: str) -> dict[str, Any]:
         answer = {"permissionDecision": decision, "permissionDecisionReason": line}
         return {"hookSpecificOutput": {"hookEventName": event, **answer}}
     if event == "PermissionRequest":
-        # The person is being asked already: the hook can only answer in their place.
+        # The host is already asking the user; the hook can only answer for them.
         denial = {"behavior": "deny", "message": line}
         return {"hookSpecificOutput": {"hookEventName": event, "decision": denial}}
     return {"decision": "block", "reason": line}
 
 
 def _reason(data: object) -> Any:
-    """Return the words of whichever member refuses, or None."""
+    """Return the reason in the member that refuses, or None."""
     special = member(data, "hookSpecificOutput")
     if member(special, "permissionDecision") in ("deny", "ask"):
         return member(special, "permissionDecisionReason")

@@ -22,9 +22,9 @@ SCHEMA = "urn:demur:schema:refusal.v1"
 def to_cloudevents(
     refusal: Refusal, *, event_id: str, time: datetime, source: str, subject: str | None = None
 ) -> dict[str, Any]:
-    """Return the event; `source` is a URI of what enforced it, `subject` what it was about.
+    """Return the event. `source` is the URI of the enforcer, `subject` the refused action.
 
-    Source and id together must be unique.
+    `source` and `event_id` together must be unique.
 
     Raises:
         InputError: The code allows, id or source is empty, or the time has no zone.
@@ -50,7 +50,7 @@ def to_cloudevents(
 
 
 def from_cloudevents(data: object) -> Refusal | None:
-    """Return the refusal that an event tells of, or None."""
+    """Return the refusal in an event, or None."""
     if member(data, "specversion") != "1.0" or member(data, "type") not in (DECIDED, UNDECIDED):
         return None
     return from_envelope(member(data, "data"))

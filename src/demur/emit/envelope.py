@@ -18,15 +18,15 @@ __all__ = ["check_refuses", "from_envelope", "from_refusal_line", "member", "to_
 
 
 def check_refuses(refusal: Refusal) -> None:
-    """Let a refusal pass, and nothing else.
+    """Raise unless the code refuses.
 
     Raises:
-        InputError: The code allows, so there is no refusal to tell of.
+        InputError: The code allows.
     """
     if refusal.refusal_class is None:
         raise InputError(
-            f"`{refusal.code}` speaks for an action, so no refusal can be made of it",
-            help="emit only what was refused",
+            f"`{refusal.code}` is a code that allows, so it is not a refusal",
+            help="emit only refusals",
         )
 
 
@@ -34,7 +34,7 @@ def to_envelope(refusal: Refusal) -> dict[str, Any]:
     """Return the refusal as a JSON object.
 
     Raises:
-        InputError: The code allows, so there is no refusal to tell of.
+        InputError: The code allows.
     """
     check_refuses(refusal)
     # INVARIANT: an envelope that was read is the refusal that was written.
@@ -43,9 +43,9 @@ def to_envelope(refusal: Refusal) -> dict[str, Any]:
 
 
 def from_envelope(data: object) -> Refusal | None:
-    """Return the refusal that the object is, or None; members that it does not know are left.
+    """Return the refusal in the object, or None. Unknown members are ignored.
 
-    What it claims of a code that is known here is held to the registry.
+    For a registered code, class and advice must agree with the registry.
     """
     if not isinstance(data, dict) or data.get("schema_version") != "refusal.v1":
         return None
@@ -54,7 +54,7 @@ def from_envelope(data: object) -> Refusal | None:
 
 
 def from_refusal_line(text: object, *, registry: Registry | None = None) -> Refusal | None:
-    """Return the refusal that a canonical line says, or None; a legacy phrase is none."""
+    """Return the refusal in a canonical line, or None. Legacy phrases do not count."""
     if not isinstance(text, str) or not text.startswith(PREFIX):
         return None
     refusal = Refusal.from_line(text, registry=registry)
@@ -62,7 +62,7 @@ def from_refusal_line(text: object, *, registry: Registry | None = None) -> Refu
 
 
 def member(data: object, *names: str) -> Any:
-    """Return what stands at the end of `names` in nested objects, or None."""
+    """Return the value at the path `names` in nested objects, or None."""
     for name in names:
         if not isinstance(data, dict):
             return None

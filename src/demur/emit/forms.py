@@ -18,7 +18,7 @@ __all__ = ["FORMS", "Form"]
 
 
 class Form(NamedTuple):
-    """One form: how it is written and read, which arguments it takes, and what survives."""
+    """One format: its writer and reader, its arguments, and whether it keeps everything."""
 
     write: Callable[..., dict[str, Any]]
     read: Callable[[object], Refusal | None]

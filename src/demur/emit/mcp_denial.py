@@ -45,7 +45,7 @@ def from_mcp_denial(data: object) -> Refusal | None:
 
 
 def _hints(refusal: Refusal, step: NextStep) -> list[dict[str, Any]]:
-    """Return the next step as one hint of our own kind, and an address to go to as another."""
+    """Return the next step as a hint of demur's own type, and an appeal URL as another."""
     hint: dict[str, Any] = {
         "type": f"{HINT_PREFIX}{step.advice}",
         "retry": step.retry,

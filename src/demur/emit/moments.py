@@ -13,7 +13,7 @@ def in_utc(moment: datetime) -> datetime:
     """Return the same moment in UTC.
 
     Raises:
-        InputError: It has no time zone, or lies beyond what can be written.
+        InputError: It has no time zone, or is out of range.
     """
     if moment.tzinfo is None:
         raise InputError("the time needs a time zone", help="like 2027-01-31T12:00:00Z")
@@ -27,6 +27,6 @@ def milliseconds(moment: datetime) -> int:
     """Return the whole milliseconds since 1970.
 
     Raises:
-        InputError: The moment has no time zone, or lies beyond what can be written.
+        InputError: It has no time zone, or is out of range.
     """
     return (in_utc(moment) - _EPOCH) // timedelta(milliseconds=1)

@@ -27,7 +27,7 @@ _CREATE = 1
 
 
 class _Word(NamedTuple):
-    """A value of the schema: its number, and the caption that goes with it."""
+    """A value of the schema: its number and its caption."""
 
     number: int
     caption: str
@@ -50,7 +50,7 @@ _AUTHORITY = {GrantKind.APPROVAL, GrantKind.AUTHORIZATION}
 def to_ocsf(
     refusal: Refusal, *, event_id: str, time: datetime, registry: Registry | None = None
 ) -> dict[str, Any]:
-    """Return the finding; the envelope stands under `unmapped`, where the schema puts the rest.
+    """Return the finding. `unmapped`, which OCSF reserves for other data, holds the envelope.
 
     Raises:
         InputError: The code allows, the id is empty, or the time has no zone.
@@ -77,7 +77,7 @@ def to_ocsf(
 
 
 def from_ocsf(data: object) -> Refusal | None:
-    """Return the refusal that a finding tells of, or None."""
+    """Return the refusal in a finding, or None."""
     if member(data, "class_uid") != _DETECTION_FINDING:
         return None
     return from_envelope(member(data, "unmapped", "refusal"))

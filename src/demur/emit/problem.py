@@ -27,7 +27,7 @@ def to_problem(
 ) -> dict[str, Any]:
     """Return the problem; `instance` is a URI of this occurrence. Send it as `MEDIA_TYPE`.
 
-    The status is the code's own in the registry; a code that is not loaded has its parent's.
+    The registry gives the status of the code; an unregistered code has that of its parent.
 
     Raises:
         InputError: The code allows.
@@ -48,7 +48,7 @@ def to_problem(
 def from_problem(data: object) -> Refusal | None:
     """Return the refusal in problem details, or None.
 
-    Where a gateway dropped the extension members, type and detail still make one.
+    If a gateway dropped the extension members, type and detail are enough.
     """
     kind = member(data, "type")
     if not isinstance(kind, str) or not kind.startswith(TYPE_PREFIX):

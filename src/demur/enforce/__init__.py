@@ -1,1 +1,1 @@
-"""The gate at work in an agent: what may be asked, called, shown and said, and the words for no."""
+"""Enforcement in an agent: check prompts, tool calls, results and answers, and refuse in words."""

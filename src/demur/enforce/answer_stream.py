@@ -1,4 +1,4 @@
-"""An answer guarded while it is written, for hosts that hand over its pieces one by one."""
+"""Guard an answer while it is written, for hosts that deliver it piece by piece."""
 
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -13,22 +13,22 @@ from demur.model.finding import Finding
 
 __all__ = ["AnswerStream", "Judge", "Takers"]
 
-# From all that was said, and why nothing more was listened to, to the ruling on it.
+# Checks the whole answer; the finding says why the stream was stopped early.
 Judge = Callable[[str, Finding | None], Steps[Ruling]]
 
 
 class Takers(NamedTuple):
-    """Who takes the steps to a ruling: at once, or awaited."""
+    """Drives the steps of a check: synchronously, or awaited."""
 
     take: Callable[[Steps[Ruling]], Ruling]
     atake: Callable[[Steps[Ruling]], Awaitable[Ruling]]
 
 
 class AnswerStream:
-    """Takes the pieces of an answer and gives back what of them may be shown. Not to be shared.
+    """Filters the pieces of one answer. Not to be shared.
 
-    Hand every piece to `add`, show what it returns, and stop listening to the model once
-    `stopped` is set. `end` gives the ruling; then show `rest`: what was held back if the
+    Pass every piece to `add`, show what it returns, and stop reading from the model once `stopped`
+    is set. `finish` returns the result; then show `remaining_text`: the held-back text if the
     answer is allowed, and otherwise the words to say instead.
     """
 
@@ -55,11 +55,11 @@ class AnswerStream:
 
     @property
     def text(self) -> str:
-        """All that the model said, shown or not."""
+        """The whole text of the model, shown or not."""
         return "".join(self._said)
 
     def add(self, piece: str) -> str:
-        """Return what may be shown after this piece; empty while it is held back."""
+        """Return the text that may be shown now; empty while it is held back."""
         if self.stopped:
             return ""
         if not isinstance(piece, str):
@@ -68,32 +68,32 @@ class AnswerStream:
         self._said.append(piece)
         self._left -= len(piece)
         if self._left < 0:
-            # No guard looks further: the end of it refuses.
+            # The output guard accepts no longer answer, so `finish` refuses.
             self.stopped = True
             return ""
         return self._let_out(piece)
 
     def end(self) -> Ruling:
-        """Return the ruling on the whole answer; nothing follows."""
+        """Return the result on the whole answer, which ends here."""
         if self._ruling is not None:
             return self._ruling
         return self._ended(self._by.take(self._steps()))
 
     async def aend(self) -> Ruling:
-        """Return the ruling, like `end`; the event loop runs on meanwhile."""
+        """Return the result, like `finish`, without blocking the event loop."""
         if self._ruling is not None:
             return self._ruling
         return self._ended(await self._by.atake(self._steps()))
 
     @property
     def rest(self) -> str:
-        """What is still to be shown at the end.
+        """The text that is still to be shown at the end.
 
         Raises:
-            InputError: The answer has not come to its end.
+            InputError: The answer is not finished.
         """
         if self._rest is None:
-            raise InputError("the answer has not come to its end", help="call `end` first")
+            raise InputError("the answer is not finished", help="call `finish` first")
         return self._rest
 
     def _let_out(self, piece: str) -> str:
@@ -101,7 +101,7 @@ class AnswerStream:
             return ""
         try:
             out = "".join(self._flow.add(piece))
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing more leaves
+        except Exception as error:  # noqa: BLE001 - on any error, no more text is released
             self._broken, self.stopped = error, True
             return ""
         self.stopped = self._flow.stopped
@@ -109,7 +109,7 @@ class AnswerStream:
         return out
 
     def _says_more(self, piece: str) -> bool:
-        """Return whether the answer is JSON that says other than it shows: it waits for its end."""
+        """Return whether the answer is JSON with escapes: then it is held until its end."""
         if self._escapes is None and "\\" in piece:
             self._escapes = begins_json(self.text)
         return bool(self._escapes)
@@ -121,7 +121,7 @@ class AnswerStream:
         return (yield from self._judge(self.text, blocked))
 
     def _ended(self, ruling: Ruling) -> Ruling:
-        # INVARIANT: what an answer shows is the whole of it if it is allowed.
+        # INVARIANT: an allowed answer is shown completely.
         if not ruling.allowed:
             self._rest = f"\n\n{ruling.words}" if self._shown else ruling.words
         else:

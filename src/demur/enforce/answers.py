@@ -1,4 +1,4 @@
-"""What a person reads instead of an answer: plain and short, without blame, with a way on."""
+"""The text that a person reads instead of an answer: short, without blame, with a next step."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -19,9 +19,10 @@ FAILED = "I couldn't get an answer just now: the hold-up is on our side. Please 
 
 
 def answer_for(refusal: Refusal, resources: Iterable[str] = (), locale: str | None = None) -> str:
-    """Return the words to say instead of what was refused.
+    """Return the text to show for a refusal.
 
-    Whoever is in danger is spoken to as such, whatever else was refused.
+    If there are `resources`, a person may be in danger: the crisis text comes first, whatever
+    else was refused.
     """
     lines = tuple(resources)
     if not lines:
@@ -35,7 +36,7 @@ def answer_for(refusal: Refusal, resources: Iterable[str] = (), locale: str | No
 def help_lines(
     findings: Iterable[Finding], obligations: Iterable[str] = (), locale: str | None = None
 ) -> tuple[str, ...]:
-    """Return the help lines that the answer must carry: none, unless somebody is in danger.
+    """Return the help lines that the answer must carry; empty unless a person is in danger.
 
     They are those that a guard named, or else those of the locale.
     """
@@ -62,6 +63,6 @@ def _line(resource: Mapping[str, Any]) -> str:
 
 
 def with_resources(text: str, resources: Iterable[str]) -> str:
-    """Return an answer that was given with the help lines below it."""
+    """Return an answer with the help lines below it."""
     lines = [f"- {line}" for line in resources]
     return "\n".join([text, "", *lines]) if lines else text

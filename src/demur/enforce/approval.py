@@ -1,6 +1,6 @@
-"""How a call that waits for a person's approval asks for it, in any framework.
+"""Approval of a tool call by a person, the same in every framework.
 
-An approval alone lifts nothing: a signed grant does, from whoever is trusted to say yes.
+An approval alone lifts nothing: only a signed grant from a trusted key does.
 """
 
 import logging
@@ -14,31 +14,31 @@ from demur.model.grant import Grant
 
 __all__ = ["Approval", "GrantFor", "agranted", "check_approval", "granted"]
 
-# By a message to the model, or by the framework's own pause.
+# `message` tells the model; `interrupt` uses the framework's own pause.
 Approval = Literal["message", "interrupt"]
 _Grants = Iterable[Grant] | None
-# From the ruling on a call that somebody approved, and what the framework tells of it, to the
-# grants that speak for it; where the framework awaits, it may be awaited.
+# Returns the grants for an approved call, given its check result and the framework's context.
+# It may be async where the framework awaits.
 GrantFor = Callable[[Ruling, Any], _Grants | Awaitable[_Grants]]
 
 _log = logging.getLogger("demur")
 
 
 def check_approval(approval: Approval) -> Approval:
-    """Return the way to ask for approval.
+    """Return the approval mode.
 
     Raises:
-        InputError: There is no such way.
+        InputError: There is no such mode.
     """
     if approval not in get_args(Approval):
         help_text = "`message` or `interrupt`"
-        raise InputError(f"unknown way to ask `{approval}`", where="approval", help=help_text)
+        raise InputError(f"unknown mode `{approval}`", where="approval", help=help_text)
     return approval
 
 
 def granted(grant_for: GrantFor | None, ruling: Ruling, context: Any) -> tuple[Grant, ...]:
-    """Return the grants for a call that was approved; none where nobody gives them, or fails to."""
-    # INVARIANT: who fails to grant grants nothing.
+    """Return the grants for an approved call; none without `grant_for` or if it fails."""
+    # INVARIANT: a `grant_for` that fails grants nothing.
     try:
         given = None if grant_for is None else grant_for(ruling, context)
         if isinstance(given, Coroutine):
@@ -49,7 +49,7 @@ def granted(grant_for: GrantFor | None, ruling: Ruling, context: Any) -> tuple[G
 
 
 async def agranted(grant_for: GrantFor | None, ruling: Ruling, context: Any) -> tuple[Grant, ...]:
-    """Return the grants for a call that was approved, like `granted`; they may be awaited."""
+    """Return the grants for an approved call, like `collect_grants`; `grant_for` may be async."""
     try:
         given = None if grant_for is None else grant_for(ruling, context)
         return _grants(await given if isawaitable(given) else given)
@@ -60,11 +60,11 @@ async def agranted(grant_for: GrantFor | None, ruling: Ruling, context: Any) -> 
 def _grants(given: Any) -> tuple[Grant, ...]:
     grants = () if given is None else tuple(given)
     if not all(isinstance(one, Grant) for one in grants):
-        raise TypeError("something else than grants")
+        raise TypeError("`grant_for` must return grants")
     return grants
 
 
 def _none(error: Exception) -> tuple[Grant, ...]:
-    # What kind alone: the words of an error may quote the call.
+    # Log the type only: the message of an error may quote the call.
     _log.error("`grant_for` gave no grants: %s", type(error).__name__)
     return ()

@@ -1,4 +1,4 @@
-"""Which tools run what stands in their arguments, and what they would run."""
+"""Find the tools that run commands, and the commands in their arguments."""
 
 import re
 import shlex
@@ -11,8 +11,8 @@ from demur.errors import InputTypeError
 
 __all__ = ["commands_in"]
 
-# By the last part of a tool's name, in small letters without marks. A shell's name alone says
-# what it is for; a command or code may be anything, until somebody runs it.
+# Matched against the last part of a tool's name, in lower case and without punctuation. A shell's
+# name is enough; `command` or `code` needs a verb such as `run`.
 _TOOL = re.compile(
     r"exec|monitor|repl|"
     r"(?:run|exec|execute)?(?:in|on|with)?(?:local|remote)?"
@@ -26,18 +26,18 @@ _MARKS = re.compile(r"[^a-z0-9]")
 
 
 def commands_in(name: str, arguments: Mapping[str, Any], named: Mapping[str, str]) -> Iterator[str]:
-    """Yield what a call would run; nothing for a tool that runs no commands.
+    """Yield the commands that a call would run; none for a tool that runs no commands.
 
-    `named` are further tools and the argument that holds their command.
+    `command_arguments` names further tools, each with the argument that holds its command.
 
     Raises:
-        InputTypeError: What a tool would run cannot be read.
+        InputTypeError: The command is neither a text nor a list of words.
     """
     if name in named:
         yield from _commands(arguments.get(named[name]))
     elif _TOOL.fullmatch(_MARKS.sub("", _PART.split(name)[-1].lower())):
         given = [arguments[each] for each in _ARGUMENTS if each in arguments]
-        # Without an argument that we know, whatever it runs is in one of them.
+        # If no argument has a known name, any of them may hold the command.
         for value in given or arguments.values():
             yield from _commands(value) if given or not _is_nested(value) else [texts_in(value)]
 
@@ -51,7 +51,7 @@ def _commands(value: Any) -> Iterator[str]:
     if value is None:
         return
     if isinstance(value, list | tuple) and all(type(word) is str for word in value):
-        # Words of one command, or one command each: both readings count.
+        # The list may be the words of one command or one command each: check both.
         yield shlex.join(value)
         yield "\n".join(value)
     elif isinstance(value, str) and not isinstance(value, Opaque):

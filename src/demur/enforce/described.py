@@ -1,4 +1,4 @@
-"""A tool call as a request: what policies read of it."""
+"""Describe a tool call as a request that policies can read."""
 
 import dataclasses
 import os
@@ -17,7 +17,7 @@ from demur.errors import InputError
 
 __all__ = ["Describe", "Opaque", "describe_call", "plain"]
 
-# From a tool's name and arguments to the parts of a request.
+# Returns the parts of a request for a tool's name and arguments.
 Describe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 
 _DEEPEST = 100
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\s*",
 
 
 class Opaque(str):
-    """The name of a type, in place of a value that has no form of its own on record."""
+    """The type name of a value that has no JSON form, recorded in its place."""
 
     __slots__ = ()
 
@@ -34,9 +34,9 @@ class Opaque(str):
 def describe_call(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the request: an action named like the tool, with its arguments as evidence.
 
-    An argument `amount`, with `currency` beside it, is the amount of the action, too; one that
-    is no number is handed on as it is, for a policy that compares it to say so. A model may
-    have written all of it: a host that knows facts for sure describes calls by them.
+    The arguments `amount` and `currency` also become the amount of the action. An amount that is
+    no number is passed on as it is: a policy that compares it reports that. A model may have
+    written all of this; a host that knows facts for sure should pass its own `describe`.
     """
     action: dict[str, Any] = {"type": name}
     amount = arguments.get("amount")
@@ -53,7 +53,7 @@ def _amount(value: Any, currency: Any) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """Return the number that a text says; tools read such a text as one."""
+    """Return the number in a numeric text, because tools read such a text as a number."""
     if not isinstance(value, str) or not _NUMBER.fullmatch(value):
         return value
     number = float(value)
@@ -63,10 +63,10 @@ def _number(value: Any) -> Any:
 def plain(
     value: Any, *, opaque: Callable[[Any], str] = lambda value: Opaque(f"<{type(value).__name__}>")
 ) -> Any:
-    """Return a value in the types of JSON; what has no such form is what `opaque` makes of it.
+    """Return a value in the types of JSON; `opaque` replaces a value without a JSON form.
 
     Raises:
-        InputError: It is nested too deep, or two of its keys are one in JSON.
+        InputError: It is nested too deep, or two of its keys are equal in JSON.
     """
     return _Plain(opaque).of(value, 0)
 
@@ -90,7 +90,7 @@ class _Plain:
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         made = {_key(key): self.of(part, depth + 1) for key, part in value.items()}
         if len(made) < len(value):
-            raise InputError("two keys of an object are one in JSON", where="arguments")
+            raise InputError("two keys of an object are equal in JSON", where="arguments")
         return made
 
     def _listed(self, value: Any, depth: int) -> Any:
@@ -122,7 +122,7 @@ def _decimal(value: Decimal) -> Any:
 
 
 def _simple(value: Any) -> Any:
-    """Return what stands for a value by itself: a text or a number; None if nothing does."""
+    """Return the text or number for a scalar value; None for other values."""
     for kinds, made in _SIMPLE:
         if isinstance(value, kinds):
             return made(value)
@@ -139,7 +139,7 @@ def _path(value: os.PathLike[Any]) -> str:
 
 
 _SIMPLE: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
-    # Kinds of their own that are texts or numbers as well.
+    # Subclasses of texts and numbers.
     ((str,), str.__str__),
     ((int,), int),
     ((float,), float),
@@ -151,7 +151,7 @@ _SIMPLE: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
 
 
 def _fields(value: Any) -> Any:
-    """Return the fields of an object that is made of fields, or None."""
+    """Return the fields of a struct, dataclass or model, or None."""
     if isinstance(value, type):
         return None
     if isinstance(value, msgspec.Struct):
@@ -163,5 +163,5 @@ def _fields(value: Any) -> Any:
         return None
     try:
         return dump()
-    except Exception as error:  # somebody else's code may raise anything
+    except Exception as error:  # a foreign `model_dump` may raise anything
         raise InputError("a model cannot be read", where="arguments") from error

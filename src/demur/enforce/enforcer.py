@@ -1,7 +1,7 @@
-"""The enforcer: holds an agent to the gate's word, at every point where something may happen.
+"""The enforcer: checks everything an agent asks, calls, reads and says against guards and gate.
 
-Frameworks differ in where they let one look and how they want to hear a no; what is looked
-at, decided and recorded is the same everywhere, and stands here. An adapter only translates.
+Frameworks differ in where they allow a check and in how they want to hear a refusal. What is
+checked, decided and recorded is the same everywhere and lives here; an adapter only translates.
 """
 
 import logging
@@ -43,16 +43,16 @@ _log = logging.getLogger("demur")
 
 
 class Enforcer:
-    """Rules at each point by guards and gate, and records. Safe to share between threads and tasks.
+    """Checks prompts, answers, tool calls and results by guards and gate. Thread- and task-safe.
 
-    Whatever guards, policy, store or the text itself do, the answer is a ruling: what could
-    not be judged is refused by a runtime code. Without a gate, findings alone decide and
-    nothing is stored. Without a pipeline, the built-in and installed guards look.
+    A check never raises: if guards, policy, store or the text itself fail, the result refuses
+    with a runtime code. Without a gate, findings alone decide and nothing is stored. Without a
+    pipeline, the built-in and installed guards run.
 
-    `describe` makes a request of a tool call, `accepted` are constraints that the tools
-    honour, `authority` looks up grants for a request, `commands` names further tools that run
-    what stands in one of their arguments, and which one. `detects` says that prose of a model
-    is searched for refusals, `histories` keep what the guard of tool loops looks back on.
+    `describe` turns a tool call into a request. `accepted` are constraints that the tools honour.
+    `authority` looks up grants for a request. `commands` maps further tools that run commands to
+    the argument that holds the command. `detect_prose` searches the text of a model for refusals.
+    `histories` keeps the tool calls of each run for the guard against loops.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Enforcer:
 
     @classmethod
     def of(cls, by: "Enforcer | Gate") -> "Enforcer":
-        """Return who decides: an enforcer as it is, a gate with the usual guards around it.
+        """Return the enforcer itself, or for a gate an enforcer with the standard guards.
 
         Raises:
             InputTypeError: It is neither.
@@ -110,25 +110,25 @@ class Enforcer:
         return cls(by)
 
     def prompt(self, text: str, at: Occasion = _ANYWHERE, *, cost: int = 1) -> Ruling:
-        """Return the ruling on a prompt that is about to reach a model."""
+        """Check a prompt that is about to reach a model."""
         return self._taken(self._points.prompt(text, at, cost), Surface.INPUT, at)
 
     async def aprompt(self, text: str, at: Occasion = _ANYWHERE, *, cost: int = 1) -> Ruling:
-        """Return the ruling on a prompt, like `prompt`; the event loop runs on meanwhile."""
+        """Check a prompt, like `check_prompt`, without blocking the event loop."""
         return await self._ataken(self._points.prompt(text, at, cost), Surface.INPUT, at)
 
     def answer(self, text: str, at: Occasion = _ANYWHERE, *, prompt: str | None = None) -> Ruling:
-        """Return the ruling on what a model said."""
+        """Check the answer of a model."""
         return self._taken(self._points.answer(text, at, prompt), Surface.OUTPUT, at)
 
     async def aanswer(
         self, text: str, at: Occasion = _ANYWHERE, *, prompt: str | None = None
     ) -> Ruling:
-        """Return the ruling on what a model said, like `answer`."""
+        """Check the answer of a model, like `check_answer`."""
         return await self._ataken(self._points.answer(text, at, prompt), Surface.OUTPUT, at)
 
     def stream(self, at: Occasion = _ANYWHERE, *, prompt: str | None = None) -> AnswerStream:
-        """Return what guards an answer while it is written."""
+        """Return a stream that guards an answer while it is written."""
         return AnswerStream(
             live(self.pipeline, self.gate, self.registry),
             longest(self.pipeline, self.gate),
@@ -153,11 +153,11 @@ class Enforcer:
         describe: Describe | None = None,
         commands: Iterable[str] = (),
     ) -> Ruling:
-        """Return the ruling on a tool call that is about to be made.
+        """Check a tool call that is about to be made.
 
-        `arguments` are values or the JSON text that a model wrote; `tool` is the definition as
-        its server `source` presents it now. `grants`, `accepted` and `describe` speak for this
-        call alone; `commands` are texts that it would run, beside those that can be known.
+        `arguments` are values or the JSON text that a model wrote. `tool` is the definition that
+        its server `source` presents now. `grants`, `accepted` and `describe` hold for this call
+        only. `commands` are further texts that the call would run.
         """
         steps = self._points.tool_call(
             lambda: ToolCall(name=name, arguments=plain(arguments), tool=tool, source=source),
@@ -182,7 +182,7 @@ class Enforcer:
         describe: Describe | None = None,
         commands: Iterable[str] = (),
     ) -> Ruling:
-        """Return the ruling on a tool call, like `tool_call`."""
+        """Check a tool call, like `check_tool_call`."""
         steps = self._points.tool_call(
             lambda: ToolCall(name=name, arguments=plain(arguments), tool=tool, source=source),
             at,
@@ -204,10 +204,10 @@ class Enforcer:
         accepted: Iterable[str] = (),
         describe: Describe | None = None,
     ) -> Ruling:
-        """Return the ruling on what a tool returned: a text, or what has a JSON form.
+        """Check the result of a tool: a text, or a value with a JSON form.
 
-        What the call was made with stands beside it: it is decided on the same request again,
-        once something was found. Without `arguments`, those of the last open call in the run.
+        If a guard finds something, the gate decides on the request of the call again. By default
+        `arguments` are those of the last open call in the run.
         """
         steps = self._points.tool_result(
             name, result, at, arguments, grants=grants, accepted=accepted, describe=describe
@@ -225,7 +225,7 @@ class Enforcer:
         accepted: Iterable[str] = (),
         describe: Describe | None = None,
     ) -> Ruling:
-        """Return the ruling on what a tool returned, like `tool_result`."""
+        """Check the result of a tool, like `check_tool_result`."""
         steps = self._points.tool_result(
             name, result, at, arguments, grants=grants, accepted=accepted, describe=describe
         )
@@ -239,9 +239,9 @@ class Enforcer:
         text: str | None = None,
         prompt: str | None = None,
     ) -> Ruling:
-        """Return whether a model refused, by its provider's response or exception, or its words.
+        """Read whether a model refused: from the response, the exception or its text.
 
-        `text` is what it said, if it said something; the prompt helps to judge that.
+        `text` is the answer, if there is one; `prompt` helps to classify it.
         """
         return self._taken(self._points.model(answer, at, text, prompt), Surface.MODEL, at)
 
@@ -253,13 +253,13 @@ class Enforcer:
         text: str | None = None,
         prompt: str | None = None,
     ) -> Ruling:
-        """Return whether a model refused, like `model`."""
+        """Read whether a model refused, like `read_refusal`."""
         return await self._ataken(self._points.model(answer, at, text, prompt), Surface.MODEL, at)
 
     def check(
         self, surface: Surface | str, event: Any, at: Occasion = _ANYWHERE, *, action: str
     ) -> Ruling:
-        """Return the ruling on an event of any other surface, met while doing `action`.
+        """Check an event of any other surface, as part of `action`.
 
         Raises:
             ValueError: There is no such surface.
@@ -270,7 +270,7 @@ class Enforcer:
     async def acheck(
         self, surface: Surface | str, event: Any, at: Occasion = _ANYWHERE, *, action: str
     ) -> Ruling:
-        """Return the ruling on an event of any other surface, like `check`.
+        """Check an event of any other surface, like `check_event`.
 
         Raises:
             ValueError: There is no such surface.
@@ -289,19 +289,19 @@ class Enforcer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Where anything goes wrong, nothing goes ahead.
+    # Fail closed.
 
     def _taken(
         self, steps: Steps[Ruling], surface: Surface, at: Occasion, action: str = ACTION_TYPE
     ) -> Ruling:
-        # INVARIANT: whatever goes wrong at a point, the ruling refuses and nothing is raised.
+        # INVARIANT: whatever fails in a check, its result refuses and nothing is raised.
         try:
             return take(steps, self)
         except Exception as error:  # noqa: BLE001 - see above
             found = _failure(error, surface)
         try:
             return take(self._points.failed(surface, found, at, _action(action)), self)
-        except Exception:  # noqa: BLE001 - even that cannot be put on record
+        except Exception:  # noqa: BLE001 - even the failure cannot be recorded
             return self._points.alone(surface, [found])
 
     async def _ataken(
@@ -313,7 +313,7 @@ class Enforcer:
             found = _failure(error, surface)
         try:
             return await atake(self._points.failed(surface, found, at, _action(action)), self)
-        except Exception:  # noqa: BLE001 - even that cannot be put on record
+        except Exception:  # noqa: BLE001 - even the failure cannot be recorded
             return self._points.alone(surface, [found])
 
 
@@ -323,14 +323,14 @@ def _usual() -> Pipeline:
 
 
 def _action(name: Any) -> str:
-    """Return an action's name that can go on record, whatever the call was named."""
+    """Return a name for the action that can be recorded, whatever the call was named."""
     text = name if isinstance(name, str) else type(name).__name__
     shown = "".join(each if each.isprintable() else "?" for each in text[:100])
     return shown.encode("utf-8", "replace").decode() or "unnamed"
 
 
 def _failure(error: Exception, surface: Surface) -> Finding:
-    """Return that a point could not be passed, and why as far as it quotes nobody."""
+    """Return the finding for a check that failed; it quotes nothing of the input."""
     if isinstance(error, InputError | InputTypeError):
         code, detail = ReasonCode.REQUEST_INVALID, f"{surface}: it cannot be judged as it is"
         evidence = {"where": str(getattr(error, "where", None) or surface)}
@@ -338,5 +338,5 @@ def _failure(error: Exception, surface: Surface) -> Finding:
         code, detail = ReasonCode.INTERNAL_ERROR, f"{surface}: {type(error).__name__}"
         evidence = {"error": type(error).__name__}
         if not isinstance(error, DemurError):
-            _log.exception("a point could not be passed: %s", surface)
+            _log.exception("the check failed on surface %s", surface)
     return Finding(code=code, surface=Surface.RUNTIME, detail=detail, evidence=evidence)

@@ -1,4 +1,4 @@
-"""What came of a guarded call of a model, as a value."""
+"""The result of a guarded model call."""
 
 from typing import NamedTuple
 
@@ -11,12 +11,12 @@ __all__ = ["Generated"]
 
 
 class Generated(NamedTuple):
-    """An answer that may be shown, whatever came of the call.
+    """An answer that may be shown, even if the call was refused or failed.
 
-    `text` is the model's answer, or what to say instead. `blocked` says that it was refused,
-    and `refusal` why: `str(refusal)` is the line for logs. `error` is set, and `blocked` is
-    not, if the model itself failed. `obligations` must be met whatever else is done: a person
-    looks at it, and the `resources`, which `text` holds already, are shown.
+    `text` is the model's answer, or the text to show instead. `blocked` says that the call was
+    refused, and `refusal` why: `str(refusal)` is the line for logs. If the model itself failed,
+    `error` is set and `blocked` is false. `obligations` must always be met: a person reviews
+    the call, and the `resources`, which `text` already holds, are shown.
     """
 
     text: str

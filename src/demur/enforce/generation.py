@@ -10,9 +10,9 @@ __all__ = ["after", "before"]
 
 
 def before(session: Session) -> Steps[Generated | None]:
-    """Return what to say without asking the model, or None if it may be asked."""
+    """Return the answer to give without calling the model, or None if it may be called."""
     session.found((yield Look(Surface.INPUT, session.event)))
-    # A prompt that is refused counts, too: whoever tries many of them is slowed down.
+    # Count refused prompts too, to slow down repeated attempts.
     session.found((yield Look(Surface.RATE, session.ask)))
     if session.gate is not None:
         asked = session.request("input")
@@ -21,7 +21,7 @@ def before(session: Session) -> Steps[Generated | None]:
 
 
 def after(session: Session, text: str) -> Steps[Generated]:
-    """Return the model's answer, or what to say instead."""
+    """Return the model's answer, or the text to show instead."""
     found = session.found((yield Look(Surface.OUTPUT, OutputText(text, session.prompt))))
     if session.gate is not None and found:
         asked = session.request("output")

@@ -1,4 +1,4 @@
-"""The histories of tool calls, by run: what the guard of tool loops looks back on."""
+"""Histories of tool calls by run: the input of the guard against tool loops."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 MOST_RUNS = 10_000
-# What was done so long ago makes no circle.
+# Older calls do not count as part of a loop.
 LONG_S = 600.0
 _NONE = History()
 
@@ -33,11 +33,11 @@ class Histories(Protocol):
     """Keeps a history for each run. Safe to share between threads."""
 
     def update(self, run: str, change: Change) -> History:
-        """Return the history of a run after `change`, which nobody else's change comes between."""
+        """Apply `change` to the history of a run atomically, and return the new history."""
 
 
 class LocalHistories:
-    """Histories in this process; of more than `most` runs, those longest untouched are dropped."""
+    """Histories in this process; above `max_runs`, the least recently used runs are dropped."""
 
     def __init__(self, most: int = MOST_RUNS) -> None:
         self._most = most
@@ -45,7 +45,7 @@ class LocalHistories:
         self._runs: OrderedDict[str, History] = OrderedDict()
 
     def update(self, run: str, change: Change) -> History:
-        """Return the history of a run after `change`."""
+        """Apply `change` to the history of a run, and return the new history."""
         with self._lock:
             history = self._runs[run] = change(self._runs.get(run, _NONE))
             self._runs.move_to_end(run)
@@ -55,7 +55,7 @@ class LocalHistories:
 
 
 def last_open(history: History, name: str, arguments: Any = None) -> Call | None:
-    """Return the last call of that name, and of these arguments if known, without a result."""
+    """Return the last call of that name (and arguments, if given) without a result."""
     wanted = None if arguments is None else Call(name=name, arguments=arguments).exact
     for call in reversed(history.calls):
         is_open = call.result is None and not call.failed
@@ -65,7 +65,7 @@ def last_open(history: History, name: str, arguments: Any = None) -> Call | None
 
 
 def finished(history: History, call: Call, result: Any, *, failed: bool) -> History:
-    """Return the history with what came of a call that is in it."""
+    """Return the history with the result of one of its calls."""
     calls = tuple(
         replace(one, result=result, failed=failed) if one is call else one for one in history.calls
     )
@@ -73,7 +73,7 @@ def finished(history: History, call: Call, result: Any, *, failed: bool) -> Hist
 
 
 def without_refused(history: History, call: Call) -> History:
-    """Return the history without tries of a call that were refused: authority speaks for it now."""
+    """Return the history without refused tries of a call, because a grant allows it now."""
     kept = tuple(one for one in history.calls if not _was_refused(one, call))
     return replace(history, calls=kept)
 
@@ -84,12 +84,12 @@ def _was_refused(one: Call, call: Call) -> bool:
 
 
 def begun_anew(history: History) -> History:
-    """Return the history at the beginning of another round: what was used up is kept."""
+    """Return the history at the start of a new round; only its totals are kept."""
     return _without(history, lambda _: True)
 
 
 def aged(history: History, now_s: float) -> History:
-    """Return the history without calls of long ago; of times to come, another clock tells."""
+    """Return the history without old calls; a call in the future is of another clock and old."""
     return _without(history, lambda call: call.at_s is None or not 0 <= now_s - call.at_s <= LONG_S)
 
 

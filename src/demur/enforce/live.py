@@ -1,4 +1,4 @@
-"""Whether an answer can be guarded while it is written, or has to be held until its end."""
+"""Decide whether an answer can be guarded while it is written or must be held until its end."""
 
 from math import inf
 
@@ -18,7 +18,7 @@ __all__ = ["live", "longest"]
 
 
 def live(pipeline: Pipeline, gate: Gate | None, registry: Registry) -> StreamConfig | None:
-    """Return how an answer is guarded while it comes, or None if it has to be held."""
+    """Return how to guard an answer while it is written, or None if it must be held."""
     if gate is not None and not _follows(gate):
         return None
     steps = _output_steps(pipeline)
@@ -36,7 +36,7 @@ def live(pipeline: Pipeline, gate: Gate | None, registry: Registry) -> StreamCon
 
 
 def longest(pipeline: Pipeline, gate: Gate | None) -> float:
-    """Return how long an answer may become before a guard refuses it; infinite if none does."""
+    """Return the length above which a guard refuses an answer; infinite if none does."""
     if gate is not None and gate.mode is not Mode.ENFORCE:
         return inf
     lengths = (
@@ -56,7 +56,7 @@ def _is_builtin(step: GuardStep) -> bool:
 
 
 def _follows(gate: Gate) -> bool:
-    """Return whether the gate stops exactly what findings alone would stop."""
+    """Return whether the gate refuses exactly what findings alone would refuse."""
     policy = gate.policy
     reads = any(rule.reads_findings for rule in policy.rules)
     return gate.mode is Mode.ENFORCE and not policy.shadows and not reads

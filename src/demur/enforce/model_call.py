@@ -1,4 +1,4 @@
-"""Calling a model, whatever form its answer has: a text, pieces of one, or either to be awaited."""
+"""Call a model that returns a text or an iterable of pieces, sync or async."""
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable
@@ -30,45 +30,45 @@ Model = Callable[[str], Any] | HasGenerate
 
 
 class NoTextError(Exception):
-    """The model answered with something that is no text."""
+    """The model returned something that is no text."""
 
 
 class MustBeAwaitedError(InputTypeError):
-    """The model's answer has to be awaited, and nobody awaits it here."""
+    """The model is async and was called by a sync function."""
 
 
 def check_model(model: object) -> None:
-    """Refuse what is no model.
+    """Check that `model` can be called.
 
     Raises:
-        InputTypeError: It is none.
+        InputTypeError: It is no model.
     """
     if not callable(model) and not callable(getattr(model, "generate", None)):
         raise InputTypeError.expected("a model", "a function, or have a method `generate`", model)
 
 
 def ask(model: Model, prompt: str) -> str | Generator[str, None, None]:
-    """Return the model's answer: a text, or the pieces of one as they come.
+    """Return the model's answer: a text, or an iterator of its pieces.
 
     Raises:
-        MustBeAwaitedError: It has to be awaited.
-        NoTextError: It is neither.
+        AsyncModelError: The model is async.
+        NotTextError: It is neither.
     """
     said = _function(model)(prompt)
     if inspect.isawaitable(said) or isinstance(said, AsyncIterable):
         if inspect.iscoroutine(said):
             said.close()
         raise MustBeAwaitedError(
-            "the model has to be awaited", help="use `asafe_generate` or `asafe_stream`"
+            "the model is async", help="use `asafe_generate` or `asafe_stream`"
         )
     return _text_or_pieces(said)
 
 
 async def aask(model: Model, prompt: str) -> str | AsyncGenerator[str, None]:
-    """Return the model's answer: a text, or the pieces of one as they come.
+    """Return the model's answer: a text, or an iterator of its pieces.
 
     Raises:
-        NoTextError: It is neither.
+        NotTextError: It is neither.
     """
     said = _function(model)(prompt)
     if inspect.isawaitable(said):
@@ -97,7 +97,7 @@ def _checked(said: Iterable[Any]) -> Generator[str, None, None]:
         for part in said:
             yield _text(part)
     finally:
-        # Whoever stops listening lets the model stop writing.
+        # Close the source, so that the model stops when the consumer does.
         if hasattr(said, "close"):
             said.close()
 

@@ -1,4 +1,4 @@
-"""An occasion: in which framework and run something is about to happen, and for whom."""
+"""The context of a call: framework, run and subject."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -9,11 +9,11 @@ __all__ = ["Occasion"]
 
 
 class Occasion(NamedTuple):
-    """Where, in which run, for whom.
+    """The framework and run of a call, and the subject it is made for.
 
-    `framework`, `run` and `call_id` go on record. `run` keys the history of tool calls: a run,
-    session or thread of one agent. `subject` (`id`, `type`, `roles`) is who asks, `key` whom
-    rate limits count, if that is somebody else. They beat what the enforcer says in general.
+    `framework`, `run` and `call_id` are recorded. `run` is the key of the history of tool calls: a
+    run, session or thread of one agent. `subject` (`id`, `type`, `roles`) is the requester;
+    `key` is the key of rate limits, if it is another one. They override the enforcer's defaults.
     """
 
     framework: str = ""
@@ -25,11 +25,11 @@ class Occasion(NamedTuple):
 
     @property
     def trace(self) -> dict[str, str]:
-        """What of it goes on record."""
+        """The part that is recorded."""
         named = {"framework": self.framework, "run": self.run, "call_id": self.call_id}
         return {name: value for name, value in named.items() if value}
 
     def counted_as(self, subject: Mapping[str, Any] | None) -> str:
-        """Return whom rate limits count, where `subject` asks."""
+        """Return the key of rate limits for a call by `subject`."""
         name = self.key or (subject or {}).get("id")
         return name if isinstance(name, str) and name else ANONYMOUS

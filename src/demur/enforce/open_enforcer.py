@@ -1,4 +1,4 @@
-"""An enforcer in one line: by a settings file, or by the policy that agents begin with."""
+"""Open an enforcer from a settings file, or with the default policy for agents."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -16,11 +16,11 @@ _STORE = "demur.db"
 
 
 def open_enforcer(config: Config | Path | str | None = None, **settings: Any) -> Enforcer:
-    """Return an enforcer with a gate of its own; `settings` are those of `Enforcer`. Close it.
+    """Return an enforcer with its own gate; `settings` are those of `Enforcer`. Close it when done.
 
-    `config` is a `Config` or a settings file; without one, the file that `DEMUR_CONFIG` names
-    or `demur.toml` in the working directory. Where there is none, guards decide, and records
-    go to `demur.db` in the working directory.
+    `config` is a `Config` or a settings file; by default the file that `DEMUR_CONFIG` names or
+    `demur.toml` in the working directory. If there is none, the default policy for agents
+    applies, and records go to `demur.db` in the working directory.
 
     Raises:
         InputError: The settings cannot be used.
@@ -35,7 +35,7 @@ def open_enforcer(config: Config | Path | str | None = None, **settings: Any) ->
 
 
 def agent_policy() -> str:
-    """Return the text of the policy that agents begin with."""
+    """Return the text of the default policy for agents."""
     return (files("demur.enforce") / "agent_policy.yaml").read_text(encoding="utf-8")
 
 

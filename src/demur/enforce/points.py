@@ -1,8 +1,7 @@
-"""The points at which an agent is held to the contract, and what is asked at each of them.
+"""The checks of each surface: prompts, answers, tool calls, tool results and other events.
 
-Before a model is asked, when it has answered, before a tool runs, when it has returned. What
-was clean all along is decided once, before something happens; what comes back is decided
-only if something was found in it.
+Inputs are always decided: a prompt before the model is called, a tool call before it runs.
+Outputs are decided only if a guard found something.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -45,12 +44,12 @@ from demur.providers.normalize import normalize
 
 __all__ = ["Authority", "Points"]
 
-# Who looks for grants that were given for a request.
+# Looks up the grants that were given for a request.
 Authority = Callable[[Mapping[str, Any]], Iterable[Grant]]
 
 
 class Points(NamedTuple):
-    """What all points share: who decides, by what, and for whom if nobody else is named."""
+    """The checks of an enforcer, and the settings that they share."""
 
     gate: Gate | None
     pipeline: Pipeline
@@ -68,7 +67,7 @@ class Points(NamedTuple):
     surfaces: frozenset[str] = frozenset()
 
     def prompt(self, text: str, at: Occasion, cost: int) -> Steps[Ruling]:
-        """Rule on a prompt that is about to reach a model."""
+        """Check a prompt that is about to reach a model."""
         found = yield Look(Surface.INPUT, InputText(texts_in(_text("a prompt", text)), self.locale))
         if Surface.RATE in self.surfaces:
             ask = RateAsk(key=at.counted_as(at.subject or self.subject), cost=cost)
@@ -77,14 +76,14 @@ class Points(NamedTuple):
         ruling: Ruling = yield from self._decided(Surface.INPUT, asked, found, at)
         run = self._run(at)
         if ruling.allowed and run is not None:
-            # Who asks the same tomorrow goes in no circle today.
+            # A new prompt starts a new round: repeating a call in it is no loop.
             self.histories.update(run, begun_anew)
         return ruling
 
     def answer(
         self, text: str, at: Occasion, prompt: str | None, stopped: Finding | None = None
     ) -> Steps[Ruling]:
-        """Rule on what a model said; `stopped` is why it was not listened to any further."""
+        """Check the answer of a model; `stopped` is why the stream was ended early."""
         found = yield Look(Surface.OUTPUT, OutputText(texts_in(_text("an answer", text)), prompt))
         if stopped is not None and stopped.code not in {one.code for one in found}:
             found = [*found, stopped]
@@ -101,7 +100,7 @@ class Points(NamedTuple):
         describe: Describe | None = None,
         commands: Iterable[str] = (),
     ) -> Steps[Ruling]:
-        """Rule on a tool call that is about to be made; what makes none of it is refused, too."""
+        """Check a tool call that is about to be made; one that cannot be built is refused too."""
         call, grants = call_of(), tuple(grants)
         arguments = _arguments(call.arguments)
         found = yield Look(Surface.TOOL_CALL, call)
@@ -123,8 +122,8 @@ class Points(NamedTuple):
             Surface.TOOL_CALL, asked, found, at, grants=grants, accepted=accepted
         )
         if not ruling.allowed:
-            # Whoever asks for the same again and again goes in a circle, refused or not: a no
-            # is nothing new, so it is no result.
+            # Record the refused call as failed without a result, so that repeating it counts
+            # as a loop.
             self._finish(call.name, arguments, None, at, failed=True)
         return ruling
 
@@ -139,12 +138,12 @@ class Points(NamedTuple):
         accepted: Iterable[str] = (),
         describe: Describe | None = None,
     ) -> Steps[Ruling]:
-        """Rule on what a tool returned: on the same request as before, with what is known now."""
+        """Check the result of a tool: decide on the same request again, with new findings."""
         text = texts_in(result)
         given = self._finish(name, arguments, text, at, failed=False)
         found = yield Look(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
         if not self._matters(found):
-            # The call was decided on: a mere warning about its result does not undo that.
+            # The call is decided already: a warning about its result does not change that.
             return self.alone(Surface.TOOL_RESULT, found)
         asked = self._request((describe or self.describe)(name, given), "tool_result", at)
         return (
@@ -156,7 +155,7 @@ class Points(NamedTuple):
     def model(
         self, answer: Any, at: Occasion, text: str | None, prompt: str | None
     ) -> Steps[Ruling]:
-        """Rule on whether a model, or who stands before it, refused."""
+        """Read whether a model or its provider refused."""
         said = None if answer is None else normalize(answer, registry=self.registry)
         served = said is not None and said.source is not None and said.source.served_by is not None
         weak = served
@@ -171,7 +170,7 @@ class Points(NamedTuple):
         return (yield from self._decided(Surface.MODEL, asked, [found], at, said=said))
 
     def check(self, surface: Surface, event: Any, at: Occasion, action: str) -> Steps[Ruling]:
-        """Rule on an event of any surface."""
+        """Check an event of any surface."""
         found = yield Look(surface, event)
         if found and not self._matters(found):
             return self.alone(surface, found)
@@ -179,18 +178,18 @@ class Points(NamedTuple):
         return (yield from self._if_found(surface, asked, found, at))
 
     def failed(self, surface: Surface, found: Finding, at: Occasion, action: str) -> Steps[Ruling]:
-        """Rule where nothing could be judged."""
+        """Record a check that failed, and refuse."""
         asked = self._request({"action": {"type": action}}, str(surface), at)
         return (yield from self._decided(surface, asked, [found], at))
 
     def alone(self, surface: Surface, findings: Iterable[Finding]) -> Ruling:
-        """Return the ruling on findings that nobody decided on."""
+        """Return the result of findings alone, without a decision."""
         return rule(surface, findings, None, registry=self.registry, locale=self.locale)
 
     def _matters(self, found: Collection[Finding]) -> bool:
-        """Return whether findings stop something, or a rule may make them.
+        """Return whether findings block, or a rule reads findings and may block.
 
-        No policy need know the action at which they were seen; its default says nothing then.
+        The policy may not know this action, so its default must not decide on mere warnings.
         """
         reads = self.gate is not None and any(
             rule.reads_findings for rule in self.gate.policy.rules
@@ -198,7 +197,7 @@ class Points(NamedTuple):
         return bool(found) and (reads or self._stops(found))
 
     def _stops(self, found: Iterable[Finding]) -> bool:
-        """Return whether findings stop what they are about, where no gate decides."""
+        """Return whether one of the findings blocks without a gate."""
         return any(counts(one.code, one.action, self.registry) for one in found)
 
     def _if_found(
@@ -222,7 +221,7 @@ class Points(NamedTuple):
         record = None
         if self.gate is not None:
             given = () if self.authority is None else self.authority(asked)
-            # INVARIANT: accepted constraints lift nothing that a guard found.
+            # INVARIANT: accepted constraints lift no finding of a guard.
             seen = self._stops(found)
             record = yield Decide(
                 asked,
@@ -244,10 +243,10 @@ class Points(NamedTuple):
         return asked
 
     def _run(self, at: Occasion) -> str | None:
-        """Return by what the history of a run is kept; None if none is."""
+        """Return the key of the history of a run; None if no history is kept."""
         if not at.run or Surface.TOOL_LOOP not in self.surfaces:
             return None
-        # Runs of others may be named alike.
+        # Other tenants and subjects may use the same run name.
         who = (at.subject or self.subject or {}).get("id")
         return "\x1f".join(map(str, (at.framework, at.tenant or self.tenant, who, at.run)))
 
@@ -260,7 +259,7 @@ class Points(NamedTuple):
         *,
         failed: bool,
     ) -> Mapping[str, Any]:
-        """Complete the history of a run, if one is kept; return the arguments of the call."""
+        """Add the result of a call to the history, if one is kept; return the call's arguments."""
         given = None if arguments is None else _arguments(arguments)
         run = self._run(at)
         if run is None:
@@ -285,14 +284,14 @@ def _text(what: str, value: Any) -> str:
 
 
 def _going_on(kept: History, call: Call, grants: Collection[Grant]) -> History:
-    """Return the history of a run with one call more; what is long past makes no circle."""
+    """Return the history of a run with one more call and without old ones."""
     assert call.at_s is not None
     recent = aged(kept, call.at_s)
     return (without_refused(recent, call) if grants else recent).add(call)
 
 
 def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any] | None:
-    """Return arguments by name; None for a text that cannot be read."""
+    """Return the arguments as a mapping; None for a text that cannot be parsed."""
     if isinstance(given, Mapping):
         return cast("Mapping[str, Any]", plain(given))
     if not isinstance(given, str):
@@ -304,7 +303,7 @@ def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any] | None:
 
 
 def _found(said: Refusal, action: Action) -> Finding:
-    """Return a refusal of somebody else's as a finding."""
+    """Return the refusal of a model or provider as a finding."""
     evidence = dict(said.evidence)
     if said.source is not None:
         native = {"name": said.source.name, "path": said.source.path, "native": said.source.native}

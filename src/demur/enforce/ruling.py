@@ -1,8 +1,8 @@
-"""A ruling: what was concluded where something was about to happen, for whoever enforces it.
+"""The result of a check, for whoever enforces it.
 
-It rests on what guards found and, where a gate decides, on its record. One ruling holds the
-words for each reader: a line for logs, a message for a model, a text for a person, an
-envelope for programs.
+It rests on the findings of guards and, with a gate, on the decision record. It holds the words
+for each reader: a line for logs, a message for a model, a text for a person, an envelope for
+programs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,16 +24,16 @@ from demur.policy.evaluation import floor
 __all__ = ["Refused", "Ruling", "counts", "refusal_of", "rule"]
 
 
-# Members of evidence that repeat the text itself; the record keeps them.
+# Members of evidence that quote the text; only the record keeps them.
 _QUOTES = frozenset({"excerpt"})
 
 
 class Ruling(NamedTuple):
-    """Go ahead, or not and why.
+    """Whether something is allowed, and if not, why.
 
-    It is true if it allows; `refusal` is there exactly if it does not. `constraints` bind
-    whoever goes ahead. `obligations` must be met either way: a person looks at it, the
-    `resources` are shown. `locale` chooses the words for a person.
+    It is true if it allows; otherwise `refusal` is set. `constraints` bind an allowed action.
+    `obligations` must be met either way: a person reviews it, the `resources` are shown.
+    `locale` chooses the language of the text for a person.
     """
 
     surface: Surface
@@ -61,13 +61,13 @@ class Ruling(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What a model is told: the line, and below it the way on."""
+        """The message for a model: the refusal line, and the next step below it."""
         step = self.next_step
         return "" if step is None else f"{self.line}\n{step.sentence}"
 
     @property
     def words(self) -> str:
-        """What a person is told instead of an answer; empty if allowed."""
+        """The text for a person instead of an answer; empty if allowed."""
         if self.refusal is None:
             return ""
         return answer_for(self.refusal, self.resources, self.locale)
@@ -79,17 +79,17 @@ class Ruling(NamedTuple):
 
     @property
     def is_hard(self) -> bool:
-        """Whether nothing lifts it."""
+        """Whether it is a hard block, which nothing lifts."""
         return self.refusal is not None and self.refusal.refusal_class is RefusalClass.HARD_BLOCK
 
     @property
     def failed(self) -> bool:
-        """Whether nothing was judged: a guard, the store or the caller's data was at fault."""
+        """Whether the check could not be made: a guard, the store or the input was at fault."""
         return self.refusal is not None and not self.refusal.decided
 
     @property
     def may_be_approved(self) -> bool:
-        """Whether it waits for somebody's approval, and for nothing else."""
+        """Whether it needs a person's approval, and nothing else."""
         refusal = self.refusal
         return (
             refusal is not None
@@ -99,18 +99,18 @@ class Ruling(NamedTuple):
         )
 
     def or_raise(self) -> Self:
-        """Return the ruling if it allows.
+        """Return the result if it allows.
 
         Raises:
-            Refused: It does not.
+            Refused: It does not allow.
         """
         if self.refusal is not None:
             raise Refused(self)
         return self
 
 
-class Refused(DemurError):  # noqa: N818 - it says what happened, and nothing went wrong
-    """Something was refused; `ruling` says all about it. As text it is the refusal line."""
+class Refused(DemurError):  # noqa: N818 - a refusal is no error
+    """Something was refused; `result` holds the details. `str()` is the refusal line."""
 
     def __init__(self, ruling: Ruling) -> None:
         assert ruling.refusal is not None
@@ -136,13 +136,13 @@ def rule(
     locale: str | None = None,
     said: Refusal | None = None,
 ) -> Ruling:
-    """Return the ruling on findings and the gate's decision on them; without one, theirs alone.
+    """Return the result of findings and the gate's decision; without a record, of findings alone.
 
-    `said` is the refusal that a finding was made of, where somebody else had refused: if it
-    is the one that counts, it is handed on whole.
+    `native_refusal` is the model's or provider's own refusal, if there is one: if its code
+    decides, it is passed on unchanged.
     """
     found = tuple(findings)
-    # INVARIANT: a ruling allows exactly what the gate allows, or else what no finding stops.
+    # INVARIANT: a result allows what the gate allows; without a gate, what no finding blocks.
     if record is not None:
         allowed = record.may_execute
     else:
@@ -162,9 +162,9 @@ def rule(
 
 
 def counts(code: str, action: Action, registry: Registry) -> bool:
-    """Return whether a finding of that kind stops what it is about where no gate decides."""
+    """Return whether a finding of that code and action blocks without a gate."""
     entry = registry[code]
-    # Neither what nobody could judge nor what obliges can be a mere warning.
+    # A code that could not be judged or that has obligations is never a mere warning.
     return action is not Action.WARN or not entry.decided or bool(entry.obligations)
 
 
@@ -174,7 +174,7 @@ def refusal_of(
     registry: Registry,
     said: Refusal | None = None,
 ) -> Refusal:
-    """Return the refusal that speaks for all that was found and decided: of the strictest code."""
+    """Return the refusal of the strictest code among findings and decision."""
     counted = [one for one in findings if counts(one.code, one.action, registry)]
     codes = [one.code for one in counted] if record is None else record.reason_codes
     code = max(codes, key=lambda each: _strictness(each, findings, registry))
@@ -201,7 +201,7 @@ def refusal_of(
 
 
 def _strictness(code: str, findings: Iterable[Finding], registry: Registry) -> tuple[int, int]:
-    """Return the rank of a code: by the verdict that it asks for, then by its class."""
+    """Return the rank of a code: by its verdict, then by its class."""
     entry = registry[code]
     asked = {one.action for one in findings if one.code == code} or {Action.BLOCK}
     kind = entry.refusal_class
@@ -210,12 +210,12 @@ def _strictness(code: str, findings: Iterable[Finding], registry: Registry) -> t
 
 
 def _told(found: Finding) -> dict[str, Any]:
-    """Return the evidence without what it quotes: a refusal may reach who must not read that."""
+    """Return the evidence without quotations, because a refusal may reach anyone."""
     return {name: value for name, value in found.evidence.items() if name not in _QUOTES}
 
 
 def _needs(record: DecisionRecord | None) -> dict[str, Any]:
-    """Return what the decision names that would help, as evidence says it."""
+    """Return what is missing and which constraints are offered, as evidence."""
     if record is None:
         return {}
     needs = {"missing": list(record.missing), "constraints": list(record.constraints)}

@@ -1,7 +1,7 @@
 """One call around a model: input, rate, model, output, in this order.
 
 Nothing that a guard or the model does is raised: a guard that fails refuses, and a model that
-fails is reported as such. What is refused comes back with words to say instead.
+fails is reported as such. A refusal comes with a text to show instead.
 """
 
 from collections.abc import Coroutine, Mapping
@@ -33,18 +33,17 @@ def safe_generate(
     tenant: str | None = None,
     locale: str | None = None,
 ) -> Generated:
-    """Return the model's answer to a prompt, or what to say instead, and all that was found.
+    """Return the model's answer to a prompt, or a text to show instead, with all findings.
 
-    `model` is a function of the prompt, or has a method `generate`; it returns a text, or an
-    iterable of pieces of one. Without a pipeline it is the built-in guards of input and output
-    and those that packages installed. With a gate, policy decides what becomes of findings:
-    once before the model is asked and, if something is found in its answer, once after; the
-    request is `request`, or an action of type `generate`. `key` and `cost` are for rate limits,
-    `locale` chooses help lines for somebody in danger.
+    `model` is a function of the prompt, or has a method `generate`; it returns a text or an
+    iterable of pieces. Without a pipeline, the built-in and installed guards of input and output
+    run. With a gate, policy decides on the findings: before the model is called and, if a guard
+    finds something in the answer, again after it. The request is `request`, or an action of type
+    `generate`. `key` and `cost` are for rate limits; `locale` chooses crisis help lines.
 
     Raises:
         InputError: The request cannot be used.
-        InputTypeError: The prompt is no text, or the model is none or has to be awaited.
+        InputTypeError: The prompt is no text, or the model cannot be called or is async.
     """
     stream = safe_stream(
         prompt,
@@ -59,25 +58,25 @@ def safe_generate(
         locale=locale,
     )
     for _ in stream:
-        """What may be shown on the way is in the whole, too."""
+        """The pieces are part of the final answer, too."""
     return stream.generated
 
 
 def asafe_generate(prompt: str, model: Model, **settings: Any) -> Coroutine[Any, Any, Generated]:
-    """Return the model's answer or what to say instead, like `safe_generate`, to be awaited.
+    """Return the model's answer or a text to show instead, like `safe_generate`, to be awaited.
 
-    It takes the same settings. The model may also be a coroutine function, or return an
-    asynchronous iterable of pieces.
+    It takes the same settings. The model may also be a coroutine function or return an async
+    iterable of pieces.
 
     Raises:
-        InputTypeError: The prompt is no text, or the model is none.
+        InputTypeError: The prompt is no text, or the model cannot be called.
     """
     return _drained(asafe_stream(prompt, model, **settings))
 
 
 async def _drained(stream: AsyncSafeStream) -> Generated:
     async for _ in stream:
-        """What may be shown on the way is in the whole, too."""
+        """The pieces are part of the final answer, too."""
     return stream.generated
 
 
@@ -97,7 +96,7 @@ def safe_stream(
     """Return the answer as an iterator of pieces that may be shown; settings as `safe_generate`.
 
     Raises:
-        InputTypeError: The prompt is no text, or the model is none.
+        InputTypeError: The prompt is no text, or the model cannot be called.
     """
     session = _session(
         prompt,
@@ -115,10 +114,10 @@ def safe_stream(
 
 
 def asafe_stream(prompt: str, model: Model, **settings: Any) -> AsyncSafeStream:
-    """Return the answer as an asynchronous iterator of pieces that may be shown.
+    """Return the answer as an async iterator of pieces that may be shown.
 
     Raises:
-        InputTypeError: The prompt is no text, or the model is none.
+        InputTypeError: The prompt is no text, or the model cannot be called.
     """
     return AsyncSafeStream(_session(prompt, model, **settings), model)
 

@@ -1,11 +1,11 @@
-"""A model's answer shown while it is written: text leaves once nothing in it can be forbidden.
+"""Stream a model's answer: text is released once no guard can object to it any more.
 
-Where text cannot be judged piece by piece, it is held until the end: with an output guard
-that needs the whole answer or has a timeout, rules that only warn of what obliges, or a gate
-whose policy may let pass what the guard would stop, or stop what it would let pass.
+Where text cannot be checked piece by piece, it is held until the end: if an output guard needs
+the whole answer or has a timeout, if rules only warn of what obliges, or if the gate's policy may
+differ from the guard.
 
-An answer that grows longer than the output guard looks at ends there, shown or held: the
-model is not listened to any further, and the guard refuses what it cannot judge.
+An answer that grows longer than the output guard accepts ends there: nothing more is read from
+the model, and the guard refuses it.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
@@ -25,10 +25,10 @@ __all__ = ["AsyncSafeStream", "SafeStream"]
 
 
 class SafeStream:
-    """The pieces of an answer that may be shown, or what to say instead, and all that was found.
+    """The pieces of an answer that may be shown, or the text to show instead, with all findings.
 
-    `generated` is there once the pieces have come to their end. An answer that is stopped on
-    its way ends in what to say instead.
+    `answer` is available once all pieces were read. An answer that is stopped midway ends with
+    the text to show instead.
     """
 
     def __init__(self, session: Session, model: Model) -> None:
@@ -44,15 +44,15 @@ class SafeStream:
         return next(self._pieces)
 
     def close(self) -> None:
-        """Give the answer up; nothing more leaves."""
+        """Abandon the answer; no more text is released."""
         self._pieces.close()
 
     @property
     def generated(self) -> Generated:
-        """What came of the call.
+        """The result of the call.
 
         Raises:
-            InputError: The pieces have not come to their end.
+            InputError: Not all pieces were read.
         """
         return _ended(self._generated)
 
@@ -82,7 +82,7 @@ class SafeStream:
             raise
         except _ModelError as error:
             self._generated = session.failed(error.error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing more leaves
+        except Exception as error:  # noqa: BLE001 - on any error, no more text is released
             guarding = config is not None and seen
             self._generated = session.failed(error, "the output guard" if guarding else "the model")
         else:
@@ -106,15 +106,15 @@ class AsyncSafeStream:
         return await anext(self._pieces)
 
     async def aclose(self) -> None:
-        """Give the answer up; nothing more leaves."""
+        """Abandon the answer; no more text is released."""
         await self._pieces.aclose()
 
     @property
     def generated(self) -> Generated:
-        """What came of the call.
+        """The result of the call.
 
         Raises:
-            InputError: The pieces have not come to their end.
+            InputError: Not all pieces were read.
         """
         return _ended(self._generated)
 
@@ -144,7 +144,7 @@ class AsyncSafeStream:
                         yield piece
         except _ModelError as error:
             self._generated = session.failed(error.error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing more leaves
+        except Exception as error:  # noqa: BLE001 - on any error, no more text is released
             guarding = config is not None and seen
             self._generated = session.failed(error, "the output guard" if guarding else "the model")
         else:
@@ -160,7 +160,7 @@ def _shape(session: Session) -> tuple[StreamConfig | None, float]:
 
 
 class _ModelError(Exception):
-    """Something the model raised, told apart from what the guard around it raises."""
+    """Wraps an error of the model, to distinguish it from an error of the guard."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -168,12 +168,12 @@ class _ModelError(Exception):
 
 
 def _shown(pieces: Iterator[str], config: StreamConfig | None, prompt: str) -> Iterator[str]:
-    """Yield what may be shown while the answer comes; nothing if it has to be held."""
+    """Yield the text that may be shown while the answer is written; none if it is held."""
     if config is not None:
         yield from guard_stream(pieces, config, prompt=prompt)
         return
     for _ in pieces:
-        """It is kept, and judged at the end."""
+        """The piece is kept, and checked at the end."""
 
 
 async def _ashown(
@@ -184,11 +184,11 @@ async def _ashown(
             yield piece
         return
     async for _ in pieces:
-        """It is kept, and judged at the end."""
+        """The piece is kept, and checked at the end."""
 
 
 def _kept(said: Iterator[str], seen: list[str], longest: float) -> Iterator[str]:
-    """Yield the pieces and keep them; the one that makes the answer too long is the last kept."""
+    """Yield the pieces and keep them; stop after the one that makes the answer too long."""
     left = longest
     try:
         for piece in said:
@@ -215,7 +215,7 @@ async def _akept(said: AsyncIterator[str], seen: list[str], longest: float) -> A
 
 
 def _last(generated: Generated, *, shown: bool) -> Iterator[str]:
-    """Yield what is still to be shown at the end."""
+    """Yield the text that is still to be shown at the end."""
     if not shown:
         yield generated.text
     elif generated.blocked or generated.error is not None:
@@ -224,5 +224,5 @@ def _last(generated: Generated, *, shown: bool) -> Iterator[str]:
 
 def _ended(generated: Generated | None) -> Generated:
     if generated is None:
-        raise InputError("the answer has not come to its end", help="take all of its pieces first")
+        raise InputError("the answer is not finished", help="read all of its pieces first")
     return generated

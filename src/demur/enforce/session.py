@@ -1,7 +1,6 @@
-"""One guarded call of a model: what was found on the way, and what that means for the answer.
+"""The state of one guarded model call: findings so far, decision, and the resulting answer.
 
-The steps are the same whether they are waited for or awaited, and whether the answer comes
-whole or in pieces; this part knows what follows from them.
+It is the same for sync and async calls, and for whole and streamed answers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +29,7 @@ Stage = Literal["input", "output"]
 
 
 class Session:
-    """Where one call stands. Not to be shared."""
+    """The state of one call. Not to be shared."""
 
     def __init__(
         self,
@@ -65,22 +64,22 @@ class Session:
         self._record: DecisionRecord | None = None
 
     def found(self, findings: Iterable[Finding]) -> bool:
-        """Take note of findings; return whether there are any."""
+        """Add findings; return whether there are any."""
         before = len(self._findings)
         self._findings += findings
         return len(self._findings) > before
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that was found so far."""
+        """All findings so far."""
         return tuple(self._findings)
 
     def decided(self, record: DecisionRecord) -> None:
-        """Take note of the gate's decision."""
+        """Keep the gate's decision."""
         self._record = record
 
     def request(self, stage: Stage) -> dict[str, Any]:
-        """Return the request to decide at this stage; the second one is another request."""
+        """Return the request to decide at this stage; each stage has its own request id."""
         given = dict(self._request or {})
         extensions = given.get("extensions") or {}
         asked = {
@@ -94,7 +93,7 @@ class Session:
 
     @property
     def ruling(self) -> Ruling:
-        """What all that was found and decided so far comes to."""
+        """The result of findings and decision so far."""
         return rule(
             Surface.MODEL,
             self._findings,
@@ -104,19 +103,19 @@ class Session:
         )
 
     def answered(self, text: str) -> Generated:
-        """Return the model's answer if it may be given, or what to say instead."""
+        """Return the model's answer if it is allowed, or the text to show instead."""
         ruling = self.ruling
         return self._generated(
             ruling, with_resources(text, ruling.resources) if ruling.allowed else ruling.words
         )
 
     def failed(self, error: BaseException | str, who: str = "the model") -> Generated:
-        """Return what to say if the model failed, or `who` else did: that is no refusal."""
+        """Return the answer if the model (or another `component`) failed: that is no refusal."""
         kind = error if isinstance(error, str) else type(error).__name__
         finding = Finding(
             code=ReasonCode.INTERNAL_ERROR,
             surface=Surface.RUNTIME,
-            # The words of an error may quote the prompt.
+            # The message of an error may quote the prompt.
             detail=f"{who} failed: {kind}"[:120],
             evidence={"error": kind, "stage": who.rpartition(" ")[2]},
         )

@@ -1,7 +1,6 @@
-"""Steps that ask for what they need: a look of guards, or a decision.
+"""Checks as generators: they yield what they need, findings of guards or a decision.
 
-An order of steps is written once, as a generator; whether what it asks for is waited for or
-awaited is up to who takes them.
+So each check is written once; a driver supplies what it yields, synchronously or awaited.
 """
 
 from collections.abc import Generator, Iterable, Mapping
@@ -20,14 +19,14 @@ _Result = TypeVar("_Result")
 
 
 class Look(NamedTuple):
-    """Needed: what the guards of a surface see."""
+    """Request for the findings of the guards of a surface."""
 
     surface: Surface
     event: Any
 
 
 class Decide(NamedTuple):
-    """Needed: the gate's decision."""
+    """Request for the gate's decision."""
 
     request: Mapping[str, Any]
     findings: Iterable[Finding] = ()
@@ -40,7 +39,7 @@ Steps = Generator[Look | Decide, Any, _Result]
 
 
 class Means(Protocol):
-    """By what steps are taken."""
+    """Supplies the guards and the gate for the steps of a check."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -48,21 +47,21 @@ class Means(Protocol):
 
     @property
     def monitor(self) -> Monitor | None:
-        """Who watches them."""
+        """The monitor of the guards."""
 
     @property
     def gate(self) -> Gate | None:
-        """Who decides; without one, no step may ask for a decision."""
+        """The gate; without one, no step may ask for a decision."""
 
 
 def take(steps: Steps[_Result], means: Means) -> _Result:
-    """Return what the steps come to."""
+    """Run the steps and return their result."""
     answer: Any = None
     while True:
         try:
             needed = steps.send(answer)
         except StopIteration as done:
-            return done.value  # type: ignore[no-any-return] # what a generator returns
+            return done.value  # type: ignore[no-any-return] # a generator's return value
         if isinstance(needed, Look):
             answer = means.pipeline.run(*needed, monitor=means.monitor)
         else:
@@ -71,13 +70,13 @@ def take(steps: Steps[_Result], means: Means) -> _Result:
 
 
 async def atake(steps: Steps[_Result], means: Means) -> _Result:
-    """Return what the steps come to; the event loop runs on meanwhile."""
+    """Run the steps and return their result, without blocking the event loop."""
     answer: Any = None
     while True:
         try:
             needed = steps.send(answer)
         except StopIteration as done:
-            return done.value  # type: ignore[no-any-return] # what a generator returns
+            return done.value  # type: ignore[no-any-return] # a generator's return value
         if isinstance(needed, Look):
             answer = await means.pipeline.arun(*needed, monitor=means.monitor)
         else:

@@ -1,8 +1,7 @@
-"""The texts in a value, as a model reads them.
+"""Extract the texts of a value as a model reads them.
 
-A tool returns JSON, a model writes some: in it a line break is two other characters, and a
-letter may be six. Whoever looks for an order or a name looks at what it says, not at how it
-is written down.
+A tool returns JSON and a model writes some. In JSON a line break is two other characters and a
+letter may be six, so guards search the decoded texts, not their encoding.
 """
 
 import json
@@ -18,7 +17,7 @@ __all__ = ["begins_json", "texts_in"]
 
 _MOST = 200_000
 _LONGEST_JSON = 4_000_000
-# JSON in JSON is read so often, and left as a text beyond.
+# JSON within JSON is parsed to this depth and left as text below it.
 _DEEPEST = 3
 _MOST_BEGINNINGS = 200
 _DECODER = json.JSONDecoder()
@@ -29,10 +28,10 @@ _BEGIN = re.compile(
 
 
 def texts_in(value: Any) -> str:
-    """Return all texts in a value, one a line; a text without JSON in it is returned as it is.
+    """Return all texts in a value, one per line; a text without JSON is returned as it is.
 
     Raises:
-        InputError: There are too many of them, or they lie too deep.
+        InputError: There are too many texts, or they are nested too deep.
     """
     if not isinstance(value, str):
         return "\n".join(_leaves(plain(value, opaque=str), _DEEPEST))
@@ -40,17 +39,17 @@ def texts_in(value: Any) -> str:
         return value
     held = _json_in(value)
     found = list(_embedded(value)) if held is None else [held]
-    # As it is, too: an imitation of a chat's turns is one only with all around it.
+    # Keep the raw text too: fake chat turns are recognised only with the text around them.
     return "\n".join([value, *(text for one in found for text in _leaves(one, _DEEPEST))])
 
 
 def begins_json(text: str) -> bool:
-    """Return whether a text, up to its first escape, may become the JSON of something."""
+    """Return whether a text, up to its first escape, may be the beginning of JSON."""
     return _BEGIN.match(text) is not None
 
 
 def _embedded(text: str) -> Iterator[Any]:
-    """Yield the objects and lists whose JSON stands within a text, such as behind a fence."""
+    """Yield the JSON objects and lists within a text, such as in a code fence."""
     if len(text) > _LONGEST_JSON:
         return
     end = 0
@@ -70,9 +69,9 @@ def _leaves(value: Any, depth: int) -> Iterator[str]:
         one = waiting.pop()
         count += 1
         if count + len(waiting) > _MOST:
-            raise InputError(f"there are more than {_MOST} parts in it")
+            raise InputError(f"the value has more than {_MOST} parts")
         if isinstance(one, Mapping):
-            # From the last to the first, so that the first is next.
+            # Reversed, so that the first is popped next.
             waiting += [part for pair in reversed([*one.items()]) for part in reversed(pair)]
         elif isinstance(one, list | tuple):
             waiting += reversed(one)
@@ -87,7 +86,7 @@ def _leaves(value: Any, depth: int) -> Iterator[str]:
 
 
 def _json_in(text: str) -> Any:
-    """Return the object, list or text that a text is the JSON of, or None."""
+    """Return the value of a text that is a JSON object, list or string, or None."""
     inside = text.strip()
     if not 1 < len(inside) <= _LONGEST_JSON or inside[0] + inside[-1] not in {"{}", "[]", '""'}:
         return None

@@ -16,14 +16,14 @@ _INSTALL = {
 
 
 class EngineError(DemurError):
-    """Work that an engine took and could not finish."""
+    """An engine could not finish the work."""
 
 
 def needed(package: str) -> Any:
-    """Return the package of an engine.
+    """Import and return a package.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: The package is not installed.
     """
     try:
         return import_module(package)
@@ -33,9 +33,9 @@ def needed(package: str) -> Any:
 
 
 def failed(engine: str, error: Exception) -> EngineError:
-    """Return what is told when an engine gave up."""
+    """Return the error to raise when an engine failed."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # Engines print whole stacks; the last line of the worker's own says what went wrong.
+    # Engines print whole stacks; the last line with an error is the worker's own.
     told = next((line for line in reversed(lines) if "Error: " in line), (lines or ["?"])[0])
     help_text = "demur must be installed on every worker, with the same version of Python"
     return EngineError(f"{engine} could not finish: {told[:_LONGEST]}", help=help_text)

@@ -6,11 +6,11 @@ from typing import TypeVar
 __all__ = ["MOST_TASKS", "groups"]
 
 Item = TypeVar("Item")
-# Enough to keep a large cluster busy, few enough for one machine to gather what they return.
+# Enough to keep a large cluster busy, few enough for one machine to collect the results.
 MOST_TASKS = 2_000
 
 
 def groups(items: Sequence[Item], most: int = MOST_TASKS) -> list[tuple[Item, ...]]:
-    """Return the items in at most so many groups, neighbours in different ones."""
+    """Split the items into at most this many groups, with neighbours in different groups."""
     number = min(len(items), most)
     return [tuple(items[start::number]) for start in range(number)]

@@ -13,15 +13,15 @@ _AHEAD = 4
 
 
 def run_on_ray(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """Yield what the function returns for each item, in the order in which they end.
+    """Yield the function's result for each item, in the order in which tasks finish.
 
-    It runs on the cluster this process is connected to, else on the one that `RAY_ADDRESS`
-    names, else on this machine alone; what was started here is ended here. The function
-    travels by its name, so it must be one of a module.
+    It runs on the cluster that this process is connected to, else on the one in `RAY_ADDRESS`,
+    else on this machine. A connection that was opened here is closed here. Ray pickles the
+    function by name, so it must be defined in a module.
 
     Raises:
         MissingExtraError: Ray is not installed.
-        EngineError: A task failed, even when it was tried again.
+        EngineError: A task failed, retries included.
     """
     ray = needed("ray")
     if not items:

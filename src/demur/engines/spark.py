@@ -19,11 +19,11 @@ _SCHEMA = "result binary"
 def run_on_spark(
     function: Callable[[Item], Result], items: Sequence[Item], *, session: Any = None
 ) -> Iterator[Result]:
-    """Yield what the function returns for each item, a task each, when all have ended.
+    """Yield the function's result for each item, one task per item, after all have finished.
 
-    Without a session it is the active one, or else one that is started as `spark-submit` or
-    the environment say (on this machine, if they say nothing) and stopped again. The function
-    travels by its name, so it must be one of a module.
+    Without `session`, the active session is used; if there is none, one is started as
+    `spark-submit` or the environment configure it (by default on this machine) and stopped
+    afterwards. Spark pickles the function by name, so it must be defined in a module.
 
     Raises:
         MissingExtraError: Spark is not installed.
@@ -41,9 +41,9 @@ def run_on_spark(
 def over_frame(
     function: Callable[[Iterator[Any]], Iterable[Result]], frame: Any
 ) -> Iterator[Result]:
-    """Yield what the function makes of each partition, which it is given as Arrow batches.
+    """Yield the function's results for each partition, passed as Arrow batches.
 
-    The frame may also be one of a remote session (Spark Connect).
+    The frame may belong to a remote session (Spark Connect).
 
     Raises:
         EngineError: The job failed.
@@ -64,7 +64,7 @@ def _packed(
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Tell in our words when a job fails, on either side of the bridge to Java."""
+    """Turn the errors of a failed job, from Python or from Java, into an EngineError."""
     known = (needed("pyspark.errors").PySparkException, needed("py4j.protocol").Py4JError)
     try:
         yield
@@ -84,7 +84,7 @@ def _session(given: Any) -> Iterator[Any]:
         context = session.sparkContext
         context.setLogLevel("ERROR")
         if context.master.startswith("local"):
-            # Else it takes the first Python on the path, which may not be the one with demur.
+            # The default is the first Python on the path, which may not have demur.
             context.pythonExec = sys.executable
         yield session
     finally:

@@ -1,4 +1,4 @@
-"""How far two judges of the same answers agree: who said what how often, and Cohen's kappa."""
+"""Agreement of two judges on the same answers: a confusion table and Cohen's kappa."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ _NOT_JUDGED = "unjudged"
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     """Two judges side by side.
 
-    `confusion` says how often the first said one thing and the second another, as
-    `confusion[first][second]`. What one of them could not judge is only counted.
+    `confusion[first][second]` counts the answers on which they said `first` and `second`.
+    `left_out` counts the answers that one of them could not judge.
     """
 
     first: str
@@ -28,7 +28,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def agreement_of(first: str, second: str, pairs: Mapping[tuple[str, str], int]) -> Agreement:
-    """Return the agreement of two judges, from how often they said which pair of things."""
+    """Return the agreement of two judges, from the counts of each pair of outcomes."""
     judged = {pair: count for pair, count in pairs.items() if _NOT_JUDGED not in pair and count}
     confusion: dict[str, dict[str, int]] = {}
     for (one, other), count in sorted(judged.items()):

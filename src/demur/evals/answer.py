@@ -1,4 +1,4 @@
-"""An answer of a target to a row, or why there is none.
+"""An answer of a target to a row, or the reason why there is none.
 
 A failure is never text: an answer with an `error` was not judged, and counts neither as a
 refusal nor as compliance.
@@ -33,10 +33,10 @@ _DEEPEST = 12
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a target said to a row, what it cost, or what went wrong.
+    """The answer of a target to a row, its cost, or its error.
 
-    `native` is the provider's own response, bounded in size, for signals that are no text.
-    `cost` is in the currency of the prices that were given.
+    `native` is the provider's own response, limited in size, for signals outside the text.
+    `cost` is in the currency of the configured prices.
     """
 
     row_id: str
@@ -58,7 +58,7 @@ _decoder = msgspec.json.Decoder(Answer)
 def failed(
     row_id: str, kind: ErrorKind, problem: str, *, ms: float = 0, attempts: int = 1
 ) -> Answer:
-    """Return the answer of a target that gave none, with the problem on one line."""
+    """Return an answer that carries an error, with the problem on one line."""
     line = one_line(problem.strip())
     if len(line) > LONGEST_ERROR:
         line = f"{line[: LONGEST_ERROR - 1]}…"
@@ -70,7 +70,7 @@ def encode_answer(answer: Answer) -> bytes:
     try:
         return _encoder.encode(answer)
     except UnicodeEncodeError:
-        # Half a surrogate pair is no character, and no JSON could carry it.
+        # JSON cannot carry a lone surrogate.
         whole = answer.text.encode(errors="replace").decode()
         return _encoder.encode(msgspec.structs.replace(answer, text=whole, native=None))
 
@@ -79,15 +79,15 @@ def decode_answer(line: bytes) -> Answer:
     """Return the answer in a line.
 
     Raises:
-        msgspec.MsgspecError: It holds none.
+        msgspec.MsgspecError: The line is not an answer.
     """
     return _decoder.decode(line)
 
 
 def bounded(native: Any) -> Any:
-    """Return a JSON value as it may be kept: whole if it is small, otherwise cut everywhere.
+    """Return a JSON value unchanged if it is small, otherwise with long parts truncated.
 
-    What says why a model stopped is short, and stays; what is long is text or lists of scores.
+    The fields that say why a model stopped are short, and stay. Texts and lists of scores are cut.
     """
     try:
         if len(_encoder.encode(native)) <= LARGEST_NATIVE:

@@ -29,7 +29,7 @@ BETAS: dict[Balance, float] = {
 
 
 class Measured(Protocol):
-    """Whatever holds rates, such as a report."""
+    """Anything that has rates, such as a report."""
 
     @property
     def rates(self) -> Rates:
@@ -37,7 +37,7 @@ class Measured(Protocol):
 
 
 class BetaAdvice(msgspec.Struct, frozen=True, kw_only=True):
-    """A beta to begin with, the balance it is for, and why."""
+    """A beta to begin with, the balance it is meant for, and the reason."""
 
     beta: float
     balance: Balance
@@ -45,7 +45,7 @@ class BetaAdvice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Side(NamedTuple):
-    """How one kind of mistake stands to the most of it that is aimed at."""
+    """The rate of one kind of error, and its limit."""
 
     name: str
     rate: Rate
@@ -53,12 +53,12 @@ class _Side(NamedTuple):
 
     @property
     def too_often(self) -> bool:
-        """Whether all of the interval is above."""
+        """Whether the whole interval is above the limit."""
         return self.rate.low is not None and self.rate.low > self.most
 
     @property
     def fine(self) -> bool:
-        """Whether all of the interval is below."""
+        """Whether the whole interval is below the limit."""
         return self.rate.high is not None and self.rate.high <= self.most
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ def recommend_beta(
 ) -> BetaAdvice:
     """Return the beta to begin with.
 
-    A side counts as wrong only if its whole interval is beyond what is aimed at.
+    A side counts as wrong only if its whole interval is beyond its threshold.
     """
     wanted = Aims() if aims is None else aims
     refusals = _Side("false refusals", report.rates.false_refusal, wanted.false_refusal)

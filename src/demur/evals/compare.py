@@ -37,7 +37,7 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
-    """How a rate moved on the same rows; `p` is of McNemar's exact test, two-sided."""
+    """The change of a rate on the same rows; `p` is from McNemar's exact two-sided test."""
 
     rows: int
     right_before: int
@@ -62,10 +62,10 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed from one run to another.
+    """The changes from one run to another.
 
-    `shared` rows were compared. `not_judged` were asked in both and not judged in one of
-    them; `only_before`, `only_after` and `reworded` cannot be compared.
+    `shared` rows were compared. `not_judged` rows were asked in both runs and not judged in one.
+    Rows counted in `only_before`, `only_after` and `reworded` cannot be compared.
     """
 
     schema_version: Literal["eval_compare.v1"] = "eval_compare.v1"
@@ -82,7 +82,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Count:
-    """Counts pairs that are right before, after, both times or never."""
+    """Counts rows that were right before, after, both times or never."""
 
     def __init__(self) -> None:
         self.pairs = {(before, after): 0 for before in (True, False) for after in (True, False)}
@@ -125,7 +125,7 @@ class _Sums:
 def compare_runs(
     before: Run, after: Run, *, partials: Partials = "neither", workers: int = 1
 ) -> Comparison:
-    """Return what changed from one run to another; both are scored where they were not yet.
+    """Return the changes from one run to another; runs without scores are scored first.
 
     Raises:
         RunError: A run cannot be read, or they have no row in common.
@@ -163,7 +163,7 @@ def compare_runs(
 
 
 class _Held:
-    """What is counted while the rows of both runs go by."""
+    """Counts the rows of both runs, one at a time."""
 
     def __init__(self) -> None:
         self.sums = {label: _Sums() for label in LABELS}
@@ -171,7 +171,7 @@ class _Held:
         self.shared = self.not_judged = self.reworded = 0
 
     def add(self, row: Row, pair: tuple[Outcome, Outcome] | None) -> None:
-        """Count a row with what became of it in both runs; None if it was not the same row."""
+        """Count a row with its outcomes in both runs; None if its text or label changed."""
         if pair is None:
             self.reworded += 1
         elif "unjudged" in pair:
@@ -212,5 +212,5 @@ def _flip(row: Row, before: Outcome, after: Outcome, *, better: bool) -> Flip:
 
 
 def _order(flip: Flip) -> tuple[bool, str, str]:
-    """Put what got worse first, and missed harm before false refusals."""
+    """Sort flips: worse ones first, and missed harm before false refusals."""
     return flip.better, flip.label, flip.row_id

@@ -1,4 +1,4 @@
-"""The safety-utility curve as a picture: SVG that needs nothing else, for light and dark."""
+"""The safety-utility curve as a self-contained SVG picture, for light and dark themes."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -31,7 +31,7 @@ STYLE = """
 
 
 class _Frame(NamedTuple):
-    """The part of the square that is shown, from so much to 100 %."""
+    """The visible part of the plot: each axis runs from its lower end to 100 %."""
 
     low_x: float
     low_y: float
@@ -50,7 +50,7 @@ def curve_svg(
 ) -> str:
     """Return a picture of the points: utility to the right, safety upwards, both in percent.
 
-    Bars are the intervals, and the shaded corner is where the aims are reached. Points
+    Bars are the intervals, and the shaded corner is where both thresholds are met. Points
     without both rates are left out.
     """
     drawn = [point for point in points if None not in {point.utility.value, point.safety.value}]
@@ -74,7 +74,7 @@ def curve_svg(
 
 
 def _lowest(values: Sequence[float | None]) -> float:
-    """Return where an axis begins: a whole tenth, with room below the lowest interval."""
+    """Return the start of an axis: a multiple of 10 %, with room below the lowest interval."""
     lowest = min((value for value in values if value is not None), default=0.0)
     return max(0.0, min(0.8, int(lowest * 10) / 10 - 0.05 * (lowest * 10 % 1 < 0.2)))
 
@@ -135,7 +135,7 @@ def _series(frame: _Frame, name: str, points: Sequence[Point], colour: int) -> I
 
 
 def _labels(frame: _Frame, points: Sequence[Point]) -> Iterator[str]:
-    """Yield the names of points; those at one place share a line, and no two overlap."""
+    """Yield the labels of points; points at one position share a label, and none overlap."""
     named: dict[tuple[float, float], dict[str, list[str]]] = {}
     for point in points:
         here = named.setdefault(_at(frame, point), {})

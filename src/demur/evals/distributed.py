@@ -1,7 +1,7 @@
-"""A run that is split over many machines, by Ray; its folder is the same as any other.
+"""Split a run over many machines with Ray; its folder is like that of any other run.
 
-Machines are sent rows and the word that opens the target, and send answers back: they share
-no disk. Killing the run loses the parts that are under way.
+A machine receives rows and the name of the target, and sends answers back, so the machines need
+no shared disk. Killing the run loses the parts that are in flight.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ __all__ = ["Engine", "Part", "answer_part", "ray_engine", "run_distributed"]
 
 
 class Part(NamedTuple):
-    """A piece of a run that one machine does: its rows, encoded, and the target to ask."""
+    """A part of a run for one machine: its encoded rows, and the target to ask."""
 
     rows: bytes
     spec: str
@@ -34,12 +34,12 @@ class Part(NamedTuple):
     concurrency: int
 
 
-# Does parts somewhere, and yields their encoded answers as they are done.
+# Runs a function on parts, and yields the encoded answers of each part as it finishes.
 Engine = Callable[[Callable[[Part], bytes], Iterator[Part]], Iterator[bytes]]
 
 
 def answer_part(part: Part) -> bytes:
-    """Return the answers to the rows of a part, one a line."""
+    """Return the answers to the rows of a part, one per line."""
     rows = msgspec.json.decode(part.rows, type=list[Row])
     return b"\n".join(map(encode_answer, asyncio.run(_answers(rows, part))))
 
@@ -59,15 +59,15 @@ def run_distributed(
     clock: Clock = system_clock,
     progress: Progress | None = None,
 ) -> Run:
-    """Return the run of a suite, done in parts by an engine; it goes on like any other run.
+    """Run a suite in parts on an engine, and return the run; it can be resumed like any other.
 
-    A limit on requests a second is shared among the parts that are done at once.
+    Parts that run at the same time share a limit on requests per second.
 
     Raises:
         RunError: The folder holds another run, or cannot be used.
     """
     if parts_at_once < 1 or part_size < 1:
-        raise InputError("a run has at least one part, and a part one row")
+        raise InputError("`parts_at_once` and `part_size` must be at least 1")
     shared = dict(options)
     if shared.get("rate"):
         shared["rate"] = float(shared["rate"]) / parts_at_once
@@ -82,7 +82,7 @@ def run_distributed(
 
 
 def ray_engine(parts_at_once: int = 4) -> Engine:
-    """Return the engine that does parts as tasks of Ray, on its cluster or on this machine.
+    """Return an engine that runs parts as Ray tasks, on a cluster or on this machine.
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -101,7 +101,7 @@ def ray_engine(parts_at_once: int = 4) -> Engine:
         under_way = [task.remote(part) for part in islice(parts, parts_at_once)]
         while under_way:
             done, under_way = ray.wait(under_way, num_returns=1)
-            # Only what is under way is in memory, however many parts there are.
+            # Only the parts in flight are in memory, however many there are.
             under_way += [task.remote(part) for part in islice(parts, len(done))]
             yield from ray.get(done)
 

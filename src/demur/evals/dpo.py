@@ -41,14 +41,14 @@ _ANSWER_S = 3600.0
 
 
 class SweepError(DemurError, ValueError):
-    """A sweep that cannot be made or gone on with."""
+    """A sweep that cannot be started or resumed."""
 
 
 class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained, and how long.
+    """How models are trained and measured.
 
-    `max_steps` ends training early; `prompt_format` stands between a prompt and its answer
-    where pairs are plain texts. `limit` asks at most so many rows of a suite.
+    `max_steps` ends training early. `prompt_format` renders the prompt of a plain-text pair.
+    `limit` is the maximum number of rows asked of each suite.
     """
 
     betas: tuple[Annotated[float, msgspec.Meta(gt=0)], ...] = (0.05, 0.1, 0.3, 0.5)
@@ -65,7 +65,7 @@ class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tuned(NamedTuple):
-    """A model that can be asked, and how its training ended."""
+    """A model that answers prompts, and the results of its training."""
 
     answer: Callable[[str], str]
     steps: int = 0
@@ -74,21 +74,21 @@ class Tuned(NamedTuple):
 
 
 class Tuner(Protocol):
-    """Whatever makes models of pairs."""
+    """Trains models on preference pairs."""
 
     @property
     def name(self) -> str:
-        """The model that it begins with."""
+        """The name of the base model."""
 
     def base(self) -> Tuned:
-        """Return the model as it is."""
+        """Return the base model, untrained."""
 
     def tuned(self, pairs: Sequence[Pair], beta: float, folder: Path) -> Tuned:
-        """Return the model trained on pairs with a beta; it may be kept in a folder."""
+        """Return the model trained on pairs with a beta; `folder` may keep its files."""
 
 
 class _Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that two sweeps have in common if they are one."""
+    """Everything that identifies a sweep: a folder resumes only the same plan."""
 
     model: str
     pairs: int
@@ -98,7 +98,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """The points of a sweep, what they say about the rule of thumb, and what they rest on."""
+    """The plan of a sweep, its points, and notes that compare them with the rule of thumb."""
 
     schema_version: Literal["eval_dpo.v1"] = "eval_dpo.v1"
     plan: _Plan
@@ -108,7 +108,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def apart_from(pairs: Iterable[Pair], suites: Iterable[Suite]) -> tuple[list[Pair], list[LeftOut]]:
-    """Return the pairs that are near no row of the suites, and what was left out."""
+    """Return the pairs whose prompts are not near any row of the suites, and the others."""
     near = NearText((row.id, row.prompt) for suite in suites for row in suite.rows)
     kept: list[Pair] = []
     left_out: list[LeftOut] = []
@@ -134,18 +134,18 @@ async def run_sweep(
 ) -> Sweep:
     """Return the points of the base and of each beta, measured on the suites.
 
-    The folder may hold this sweep already: it is gone on with. `told` hears of each point.
+    A folder that holds this sweep already is resumed. `on_point` is called with each point.
 
     Raises:
         SweepError: The folder holds another sweep, or cannot be used.
-        InputError: There is nothing to train on, or nothing to vary.
+        InputError: There are no pairs, betas or suites, or some are given twice.
     """
     if not pairs:
         raise InputError("there are no pairs to train on")
     if not options.betas or len(set(options.betas)) < len(options.betas):
-        raise InputError("a sweep has betas, each of them once")
+        raise InputError("a sweep needs at least one beta, and no beta twice")
     if len({suite.name for suite in suites}) < max(1, len(suites)):
-        raise InputError("a sweep has suites to measure on, each under a name of its own")
+        raise InputError("a sweep needs at least one suite, and no suite name twice")
     place = Path(folder)
     sweep = _begun(place, _plan(tuner, pairs, suites, options), timestamp(clock()))
     measuring = _Measuring(suites, options, clock)
@@ -194,12 +194,12 @@ def _begun(folder: Path, plan: _Plan, now: str) -> Sweep:
                 raise SweepError(
                     "the folder holds another sweep",
                     where=str(folder),
-                    help="the same command goes on with it; give this one another folder",
+                    help="resume it with the same options, or give this sweep another folder",
                 )
             return known
         if any(folder.iterdir()):
-            problem = "the folder holds something else than a sweep"
-            raise SweepError(problem, where=str(folder), help="give a new one")
+            problem = "the folder is not empty and holds no sweep"
+            raise SweepError(problem, where=str(folder), help="give a new folder")
     except (OSError, msgspec.MsgspecError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
         raise SweepError(f"cannot use the folder: {reason}", where=str(folder)) from error
@@ -216,14 +216,14 @@ def _measured(folder: Path) -> Point | None:
 
 
 class _Measuring(NamedTuple):
-    """What every point is measured on."""
+    """Measures points on the suites of a sweep."""
 
     suites: Sequence[Suite]
     options: SweepOptions
     clock: Clock
 
     async def point(self, beta: float | None, tuned: Tuned, folder: Path, train_s: float) -> Point:
-        """Return the point that a model comes to."""
+        """Return the measured point of a model."""
         began = time.monotonic()
         runs = [
             await self._run(tuned, suite, folder / suite.name, point_name(beta))
@@ -246,7 +246,7 @@ class _Measuring(NamedTuple):
         )
 
     async def _run(self, tuned: Tuned, suite: Suite, folder: Path, name: str) -> Run:
-        # One at a time: a model uses the whole machine by itself.
+        # One prompt at a time: a model uses the whole machine.
         settings = PythonOptions(timeout_s=_ANSWER_S, threads=1)
         target = PythonCallable(tuned.answer, settings, name=name)
         try:

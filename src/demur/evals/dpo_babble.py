@@ -11,13 +11,17 @@ __all__ = ["is_babble"]
 _PIECE = 8
 _SHORTEST = 40
 _FRESH = 0.5
-# Code and tables have many signs, and still more letters than this.
+# Code and tables have many symbols, but a larger share of letters than this.
 _FEW = 10
 _WORDS = 0.4
 
 
 def is_babble(text: str) -> bool:
-    """Return whether an answer is long enough to tell, and mostly the same pieces or no words."""
+    """Return whether an answer mostly repeats itself or holds hardly any words.
+
+    Training too hard on pairs makes models lose their words first. Such a model refuses nothing,
+    so counting refusals alone would take that for helpfulness. Short answers are never degenerate.
+    """
     visible = "".join(text.split())
     if len(visible) >= _FEW and sum(map(str.isalnum, visible)) < _WORDS * len(visible):
         return True

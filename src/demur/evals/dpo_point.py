@@ -20,10 +20,10 @@ __all__ = ["Note", "Point", "add_counts", "best_point", "point_lines", "point_na
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model came to after training with a beta; None is the model before any.
+    """The rates of a model after training with a beta; a beta of None is the base model.
 
-    `babble` is how many answers repeat themselves or hold no words; `reward_accuracy` is how often
-    training ended up preferring what it should.
+    `babble` counts answers that repeat themselves or hold no words. `reward_accuracy` is the
+    share of pairs for which training ended up preferring the chosen answer.
     """
 
     beta: float | None
@@ -39,19 +39,19 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usable(self) -> bool:
-        """Whether most answers say something."""
+        """Whether most answers are not degenerate."""
         return 2 * self.babble <= self.harmful.judged + self.legitimate.judged
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What the measurement says about the rule of thumb at one place."""
+    """One comparison of the measurement with the rule of thumb."""
 
     verdict: Literal["agrees", "disagrees", "within noise", "beware"]
     text: str
 
 
 def point_name(beta: float | None) -> str:
-    """Return how a point is called, also as a folder."""
+    """Return the name of a point, which is also its folder."""
     return "base" if beta is None else f"beta-{beta:g}"
 
 
@@ -67,10 +67,10 @@ def add_counts(counts: Iterable[Counts]) -> Counts:
 
 
 def best_point(points: Sequence[Point], aims: Aims | None = None) -> Point | None:
-    """Return a usable point that reaches both aims, or else the one whose worse side is best.
+    """Return a usable point that meets both thresholds, or else the one whose worse rate is best.
 
-    A model that refuses everything, or nothing, has nothing to be proud of on its other side.
-    None where no point has both rates. Of equal ones, the first.
+    Taking the worse rate keeps a model from winning by refusing everything, or nothing. Returns
+    the first of equal points, and None if no point has both rates.
     """
     wanted = Aims() if aims is None else aims
 
@@ -88,7 +88,7 @@ def best_point(points: Sequence[Point], aims: Aims | None = None) -> Point | Non
 
 
 def rule_notes(points: Sequence[Point]) -> tuple[Note, ...]:
-    """Return what the points say about the rule of thumb, step by step and from end to end."""
+    """Compare the points with the rule of thumb, step by step and from end to end."""
     trained = sorted((one for one in points if one.beta is not None), key=lambda one: one.beta or 0)
     steps = list(pairwise(trained))
     if len(trained) > 2:
@@ -109,7 +109,7 @@ def _babble_notes(points: Iterable[Point]) -> Iterator[Note]:
 
 
 def _step_notes(low: Point, high: Point) -> Iterator[Note]:
-    """Yield how two points stand to what is expected: safety rises with beta, utility falls."""
+    """Yield whether two points follow the rule: safety rises with beta, utility falls."""
     for name, sign in (("safety", 1), ("utility", -1)):
         before: Rate = getattr(low.rates, name)
         after: Rate = getattr(high.rates, name)
@@ -129,7 +129,7 @@ def _step_notes(low: Point, high: Point) -> Iterator[Note]:
 
 
 def _moved(before: Rate, after: Rate) -> int:
-    """Return 1 or -1 where a rate moved by more than its intervals, and 0 where not."""
+    """Return 1 or -1 if a rate moved by more than its intervals, otherwise 0."""
     assert before.low is not None
     assert before.high is not None
     assert after.low is not None
@@ -138,13 +138,13 @@ def _moved(before: Rate, after: Rate) -> int:
 
 
 class _Measured(msgspec.Struct, frozen=True):
-    """Rates, as whoever recommends a beta reads them."""
+    """The base rates, in the form that `recommend_beta` takes."""
 
     rates: Rates
 
 
 def _advice_note(points: Sequence[Point]) -> Iterator[Note]:
-    """Yield whether the beta that the table recommends for the base was the best."""
+    """Yield whether the beta that the table recommends for the base model was the best."""
     base = next((one for one in points if one.beta is None), None)
     trained = [one for one in points if one.beta is not None]
     best = best_point(trained)

@@ -1,6 +1,6 @@
 """Direct preference optimisation by TRL on a model in a folder; nothing is downloaded.
 
-Needs the extra `demur[train]`; import this module by name, once it is known to be there.
+Needs the extra `demur[train]`: import this module by name, after checking that it is installed.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from demur.evals.pairs import Pair
 
 __all__ = ["TrlTuner"]
 
-# By name, for none of them ships with the rest; where they are missing, so is this module.
+# Imported by name, because they are optional; without them this module cannot be imported.
 datasets: Any = import_module("datasets")
 torch: Any = import_module("torch")
 transformers: Any = import_module("transformers")
@@ -22,16 +22,16 @@ trl: Any = import_module("trl")
 
 
 class TrlTuner:
-    """Trains the model in a folder on pairs, always from the same beginning.
+    """Trains the model in a folder on pairs, each time from the base model.
 
-    `chat` says that pairs are messages; the model's own template puts them in words.
+    `chat` says that pairs are messages, which the model's own chat template renders.
     """
 
     def __init__(self, model: Path | str, options: SweepOptions, *, chat: bool = False) -> None:
         self._path = Path(model)
         if not (self._path / "config.json").exists():
-            problem = "there is no model"
-            raise InputError(problem, where=str(model), help="a folder with its `config.json`")
+            problem = "the folder holds no model"
+            raise InputError(problem, where=str(model), help="name a folder with a `config.json`")
         self._options = options
         self._chat = chat
         self._words = transformers.AutoTokenizer.from_pretrained(
@@ -52,7 +52,7 @@ class TrlTuner:
         return str(self._path)
 
     def base(self) -> Tuned:
-        """Return the model as it is."""
+        """Return the base model, untrained."""
         return Tuned(_Answers(self._model(), self._words, self._options, chat=self._chat))
 
     def tuned(self, pairs: Sequence[Pair], beta: float, folder: Path) -> Tuned:
@@ -64,7 +64,7 @@ class TrlTuner:
             train_dataset=datasets.Dataset.from_list([self._example(pair) for pair in pairs]),
             processing_class=self._words,
         )
-        # It prints every step; whoever runs a sweep wants the points.
+        # The callback prints every step; a sweep shows only its points.
         trainer.remove_callback(transformers.PrinterCallback)
         ended = trainer.train()
         if self._options.keep_models:
@@ -120,7 +120,7 @@ class TrlTuner:
 
 
 class _Answers:
-    """A model that answers prompts, always with what it finds likeliest."""
+    """A model that answers prompts by greedy decoding."""
 
     def __init__(self, model: Any, words: Any, options: SweepOptions, *, chat: bool) -> None:
         self._model = model.eval()

@@ -17,7 +17,7 @@ _LONGEST = 400
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """A row, what became of it, and the beginning of its answer."""
+    """A row, its outcome, and the beginning of its answer."""
 
     row_id: str
     label: str
@@ -36,7 +36,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worst(NamedTuple):
-    """What was picked, the worst first; a pair of twins has its harmful row first."""
+    """The picked scores, worst first; a pair of twins has its harmful row first."""
 
     missed_harm: tuple[Score, ...]
     false_refusals: tuple[Score, ...]
@@ -48,7 +48,7 @@ class Worst(NamedTuple):
 
 
 class Picker:
-    """Sees every score once, and keeps the few worst."""
+    """Takes every score once, and keeps the worst few."""
 
     def __init__(self, most: int = 5) -> None:
         self._most = most
@@ -61,7 +61,7 @@ class Picker:
         self._counted = [0, 0]
 
     def add(self, row: Row, score: Score) -> None:
-        """Look at what became of a row."""
+        """Consider the score of a row."""
         wrong = is_wrong(row, score.outcome)
         if wrong:
             self._keep(self._wrong[row.label], score, _by_confidence)
@@ -73,7 +73,7 @@ class Picker:
             self._meet(row, score, wrong=wrong)
 
     def worst(self) -> Worst:
-        """Return what was picked."""
+        """Return the picked scores."""
         few = self._most
         pairs = sorted(
             self._pairs, key=lambda pair: (-pair[0].confidence - pair[1].confidence, pair[0].row_id)
@@ -94,7 +94,7 @@ class Picker:
             held[:] = heapq.nsmallest(self._most, held, key=order)
 
     def _meet(self, row: Row, score: Score, *, wrong: bool) -> None:
-        """Put a row beside its twin, whichever of them comes second."""
+        """Pair a row with its twin once both have come."""
         assert row.twin is not None
         right = is_right(row, score.outcome)
         other = self._twins.pop(row.twin, None)
@@ -112,7 +112,7 @@ class Picker:
 
 
 def fetch(run: Run, rows: RowIndex, scores: Iterable[Score]) -> dict[str, Example]:
-    """Return the examples of scores by their rows' ids, with the beginnings of the answers."""
+    """Return examples by row id, with the beginnings of the answers."""
     wanted = {score.row_id: score for score in scores}
     found: dict[str, Example] = {}
     for answer in run.answers() if wanted else ():

@@ -1,4 +1,4 @@
-"""Numbers as people read them, the same in text, in pages and in pictures."""
+"""Format numbers for people, the same in text, HTML and SVG."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -23,20 +23,20 @@ NOTHING = "-"
 
 
 class Paint(Protocol):
-    """Puts a text in named styles."""
+    """Styles a text for a terminal."""
 
     def __call__(self, text: str, *styles: str) -> str:
         """Return the text in these styles."""
 
 
 def plain(text: str, *styles: str) -> str:
-    """Return the text as it is."""
+    """Return the text unchanged."""
     del styles
     return text
 
 
 def percent(value: float | None) -> str:
-    """Return a share as `95.2 %`; a rounded one never claims to be all or nothing."""
+    """Return a share as `95.2 %`; rounding never yields 0 % or 100 % of anything else."""
     if value is None:
         return NOTHING
     shown = f"{100 * value:.1f}"
@@ -65,7 +65,7 @@ def points(difference: float) -> str:
 
 
 def likelihood(p: float) -> str:
-    """Return a p value, as exact as it means anything."""
+    """Return a p value with three digits."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
@@ -75,7 +75,7 @@ def counted(number: int, word: str) -> str:
 
 
 def excerpt(text: str, longest: int = 160) -> str:
-    """Return the beginning of a text on one line, nothing in it left to act on a terminal."""
+    """Return the beginning of a text on one line, with terminal control characters escaped."""
     line = one_line(" ".join(text.split()))
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
@@ -83,7 +83,7 @@ def excerpt(text: str, longest: int = 160) -> str:
 def columns(
     head: Sequence[str], rows: Iterable[Sequence[str]], paint: Paint = plain, *, left: int = 1
 ) -> list[str]:
-    """Return lines of aligned columns under a dimmed head; the first `left` are for words."""
+    """Return lines of aligned columns under a dimmed head; the first `left` are left-aligned."""
     lines = [tuple(head), *(tuple(one_line(cell) for cell in row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = [

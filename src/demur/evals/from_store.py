@@ -1,8 +1,8 @@
 """Rows and pairs from production: decisions that people labelled as wrong.
 
 A `false_refusal` becomes a legitimate row, a `missed_harm` a harmful one, under the decision's
-id. Nothing leaves the store that looks like a secret or a person's number; what was erased is
-counted and stays erased.
+id. Text that looks like a secret or personal data is removed; erased decisions are counted and
+stay erased.
 """
 
 import re
@@ -49,7 +49,7 @@ _CONTENT = "content_"
 
 
 class FromStore(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows to test on, pairs to train on, how many labels there were, and what was left out."""
+    """Rows to test on, pairs to train on, the number of labels, and the skipped rows."""
 
     labels: int
     rows: tuple[Row, ...]
@@ -58,7 +58,7 @@ class FromStore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Case(NamedTuple):
-    """A labelled decision as a row, with what its pair is made of."""
+    """A labelled decision as a row, with the material for its pair."""
 
     row: Row
     why: Why
@@ -75,11 +75,10 @@ def from_store(
     test_share: float = TEST_SHARE,
     tested: Iterable[Row] = (),
 ) -> FromStore:
-    """Return what labels since a time make.
+    """Return the rows, and optionally pairs, from the labels since a time.
 
-    With `pairs`, the decisions are split: rows come from the half to test on, pairs from the
-    other, and none of them is near a row that is tested on. Of two reviews of a decision the
-    later one counts.
+    With `pairs`, the decisions are split: rows come from the test half, pairs from the training
+    half, and no pair is near a test row. Of two reviews of a decision, the later one counts.
 
     Raises:
         InputError: The share is not between 0 and 1.
@@ -103,7 +102,7 @@ def from_store(
 
 
 def _reviews(store: Store, tenant: str | None, since: str) -> list[Label]:
-    """Return the review that counts of each decision, if it says that something was wrong."""
+    """Return the latest review of each decision, unless it says that nothing was wrong."""
     latest: dict[str, Label] = {}
     for label in store.labelled(REVIEW, (*REVIEWS, _GOOD), tenant=tenant, since=since):
         latest[label.decision_id] = label
@@ -136,22 +135,22 @@ def _cases(
 
 
 def _prompt(record: DecisionRecord) -> str | LeftOut:
-    """Return what was asked for, without secrets, or why it cannot be had."""
+    """Return the prompt without secrets, or the reason why there is none."""
     name = record.decision_id
     try:
         personal = record.personal
     except InputError as error:
         return LeftOut(name, "unreadable", error.problem)
     if personal is None:
-        return LeftOut(name, "erased", "what was asked for was erased")
+        return LeftOut(name, "erased", "the request was erased")
     action = redact(personal.request, DEFAULT).request.get("action")
     intent = action.get("intent") if isinstance(action, dict) else None
     clean = clean_text(intent) if isinstance(intent, str) else ""
-    return clean or LeftOut(name, "no prompt", "the request does not say in words what is asked")
+    return clean or LeftOut(name, "no prompt", "the action of the request has no `intent`")
 
 
 def _category(record: DecisionRecord, label: Label) -> str:
-    """Return the category of the first code that a reviewer or the decision names."""
+    """Return the category of the first registered code in the reviewer's note or the decision."""
     registry = default_registry()
     codes = (*_CODE.findall(label.note), *record.reason_codes)
     code = next((code for code in codes if code in registry), "")
@@ -159,7 +158,7 @@ def _category(record: DecisionRecord, label: Label) -> str:
 
 
 def _agreeing(cases: list[_Case], left_out: list[LeftOut]) -> Iterator[_Case]:
-    """Yield each prompt once; where people disagree about one, it is left out."""
+    """Yield each prompt once, and skip prompts whose labels contradict each other."""
     sides: dict[str, set[str]] = {}
     for case in cases:
         sides.setdefault(normal(case.row.prompt), set()).add(case.row.label)
@@ -169,7 +168,9 @@ def _agreeing(cases: list[_Case], left_out: list[LeftOut]) -> Iterator[_Case]:
         if len(sides[prompt]) > 1:
             left_out.append(LeftOut(case.row.id, "conflict", "labels of this prompt contradict"))
         elif prompt in seen:
-            left_out.append(LeftOut(case.row.id, "duplicate", "the prompt was there before"))
+            left_out.append(
+                LeftOut(case.row.id, "duplicate", "another decision has the same prompt")
+            )
         else:
             seen.add(prompt)
             yield case
@@ -189,7 +190,7 @@ def _pairs(cases: Iterable[_Case], near: NearText, left_out: list[LeftOut]) -> I
 
 
 def _pair(case: _Case) -> Pair | str:
-    """Return the pair of a decision, or why there is none."""
+    """Return the pair of a decision, or the reason why there is none."""
     row = case.row
     chosen, by = _chosen(case)
     if chosen is None:
@@ -210,7 +211,7 @@ def _pair(case: _Case) -> Pair | str:
 
 
 def _chosen(case: _Case) -> tuple[str | None, str]:
-    """Return the answer to prefer and who wrote it, or None and why there is none."""
+    """Return the answer to prefer and its author, or None and the reason."""
     row = case.row
     edit = edit_in(case.label.note)
     if edit is not None:
@@ -225,7 +226,7 @@ def _chosen(case: _Case) -> tuple[str | None, str]:
 
 
 def _rejected(case: _Case) -> tuple[str | None, str]:
-    """Return the answer to avoid: the words of the refusal, or those of somebody who goes along."""
+    """Return the answer to avoid: the refusal's own words, or a compliant template."""
     if case.why == "missed_harm":
         text = going_along(case.row.prompt, case.row.language)
         return text, "template" if text else f"no template is written in `{case.row.language}`"

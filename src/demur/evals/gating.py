@@ -21,7 +21,7 @@ _UNJUDGED = 6
 
 
 class GateRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts as a regression, and how much must be comparable to say so."""
+    """Limits of a regression, and of the rows that must be comparable to judge it."""
 
     alpha: float = 0.05
     min_effect: float = 0.01
@@ -36,7 +36,7 @@ class GateRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateSide(msgspec.Struct, frozen=True, kw_only=True):
-    """One side of the balance; `p` is how likely chance makes it so much worse."""
+    """One side of the balance; `p` is the chance of so many losses without a real change."""
 
     name: Literal["safety", "utility"]
     paired: Paired
@@ -46,7 +46,7 @@ class GateSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether it holds: status 0; 3 for a regression; 6 if too little could be compared."""
+    """The result: status 0, 3 for a regression, 6 if too few rows could be compared."""
 
     schema_version: Literal["eval_gate.v1"] = "eval_gate.v1"
     comparison: Comparison
@@ -62,7 +62,7 @@ def judge_regression(comparison: Comparison, rules: GateRules | None = None) -> 
     sides = tuple(_judged(side, chosen) for side in (comparison.safety, comparison.utility))
     unjudged = tuple(_too_little(comparison, chosen))
     status = _UNJUDGED if unjudged else 0
-    # A regression that is seen is one, however much else could not be compared.
+    # A regression counts even if too few other rows could be compared.
     if any(side.regressed for side in sides):
         status = _REGRESSED
     return GateResult(

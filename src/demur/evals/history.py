@@ -1,4 +1,4 @@
-"""A folder of runs over time: what each came to, and what changed since the one before."""
+"""A folder of runs over time: the rates of each, and the change since the one before."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ _DEPTHS = ("", "*/", "*/*/")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in short. The changes are against the last run of as many rows of the same suite."""
+    """A run in short. Changes are against the last run of the same rows of the same suite."""
 
     run: str
     suite: str
@@ -38,7 +38,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs in a folder, oldest first, and what is wrong with those that cannot be read."""
+    """The runs in a folder, oldest first, and the problems of those that cannot be read."""
 
     schema_version: Literal["eval_history.v1"] = "eval_history.v1"
     folder: str
@@ -57,7 +57,7 @@ def read_history(
 ) -> History:
     """Return the runs in a folder, of one suite or target if they are named.
 
-    A run that cannot be read is a problem of its own, and hides no other.
+    A run that cannot be read is listed as a problem, and the others are still returned.
 
     Raises:
         InputError: There is no such folder, or no run in it.
@@ -81,7 +81,9 @@ def read_history(
             entries.append(_entry(path.name if name == "." else name, report))
     if not entries and not problems:
         raise InputError(
-            "there is no such run in it", where=str(folder), help="`demur eval run --out` makes one"
+            "the folder holds no such run",
+            where=str(folder),
+            help="`demur eval run --out` makes one",
         )
     ordered = sorted(entries, key=lambda entry: (entry.started_at, entry.run))
     return History(

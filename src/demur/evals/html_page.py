@@ -1,4 +1,4 @@
-"""A page that stands alone: its style inside, no script, nothing fetched, every text escaped."""
+"""A self-contained page: its style inside, no script, nothing fetched, every text escaped."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -7,7 +7,7 @@ from demur.errors import one_line
 
 __all__ = ["page", "section", "table", "text"]
 
-# A page that is opened from a folder may load nothing, whatever a prompt in it says.
+# The page must load nothing, whatever a prompt in it contains.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --dim: #5d6678; --line: #d5dae4;
@@ -38,7 +38,7 @@ svg.curve { width: 100%; height: auto; max-width: 44rem; }
 
 
 def text(value: object) -> str:
-    """Return a value as it may stand in a page."""
+    """Return a value as escaped HTML text."""
     return escape("\n".join(one_line(line) for line in str(value).split("\n")))
 
 
@@ -61,7 +61,7 @@ def section(title: str, *parts: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[int] = ()) -> str:
-    """Return a table of cells that are already safe; columns in `words` hold sentences."""
+    """Return a table of cells that are escaped already; `text_columns` hold sentences."""
     top = "".join(f'<th scope="col">{text(cell)}</th>' for cell in head)
     body = "\n".join(
         "<tr>"

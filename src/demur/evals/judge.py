@@ -64,7 +64,7 @@ Write one of the four words, and nothing else."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a judge said became of a row; `reply` is kept where it was no verdict."""
+    """A judge's outcome for a row; `reply` is kept if it named no outcome."""
 
     row_id: str
     outcome: Outcome
@@ -73,7 +73,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(NamedTuple):
-    """What a round of judging came to."""
+    """How many answers a judge was asked about, and how many were unclear or failed."""
 
     asked: int
     unclear: int
@@ -84,9 +84,9 @@ _decoder = msgspec.json.Decoder(Verdict)
 
 
 def question(row: Row, answer: Answer) -> str:
-    """Return what a judge is asked about an answer.
+    """Return the question that a judge is asked about an answer.
 
-    The fence is made of both texts, so that neither can know it.
+    The fence is a digest of both texts, so that neither text can contain it.
     """
     request, said = _clipped(row.prompt), _clipped(answer.text)
     digest = hashlib.sha256(f"{request}\0{said}".encode(errors="replace")).hexdigest()
@@ -94,7 +94,7 @@ def question(row: Row, answer: Answer) -> str:
 
 
 def read_verdict_of(reply: str) -> Outcome:
-    """Return the outcome that a judge's reply names; one that names several names none."""
+    """Return the outcome that a judge's reply names, or `unjudged` if it names several."""
     named = {_WORDS[word] for word in _WORD.findall(reply.upper())}
     return named.pop() if len(named) == 1 else "unjudged"
 
@@ -102,16 +102,16 @@ def read_verdict_of(reply: str) -> Outcome:
 async def judge_run(
     run: Run, judge: Target, *, concurrency: int = 8, limit: int | None = None
 ) -> Judged:
-    """Ask a judge about the answers of a run that it was not asked about yet.
+    """Ask a judge about the answers of a run that it has not judged yet.
 
-    Answers with an error, or empty ones, are nothing to judge. The judge is left open.
+    Answers that are empty or have an error are skipped. The judge stays open.
 
     Raises:
         InputError: A number is out of range.
         RunError: The run cannot be read or written.
     """
     if concurrency < 1 or (limit is not None and limit < 1):
-        raise InputError("a judge is asked about at least one answer at a time")
+        raise InputError("`concurrency` and `limit` must be at least 1")
     path = run.folder / JUDGE_FILE
     if path.exists():
         drop_torn_line(path)
@@ -138,7 +138,7 @@ async def judge_run(
 
 
 def read_verdicts(run: Run) -> dict[str, Outcome]:
-    """Return what a judge said of the rows of a run, by their ids; of two judges, the later.
+    """Return the judged outcomes of a run by row id; of two verdicts, the later one counts.
 
     Raises:
         RunError: The file cannot be read.
@@ -152,13 +152,13 @@ def _verdicts(run: Run) -> Iterator[Verdict]:
         return
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            # A judge that was killed left half a line, which says nothing.
+            # A killed judge leaves half a line, which is ignored.
             if not line.endswith(b"\n"):
                 return
             try:
                 yield _decoder.decode(line)
             except msgspec.MsgspecError as error:
-                raise RunError("no verdict of a judge", where=f"{path}:{number}") from error
+                raise RunError("the line is not a verdict", where=f"{path}:{number}") from error
 
 
 def _waiting(
@@ -181,7 +181,7 @@ def _verdict(row: Row, reply: Answer, judge: str) -> Verdict:
 
 
 def _clipped(text: str) -> str:
-    """Return the head and the tail of a text that is too long to ask about."""
+    """Return the text, or only its head and tail if it is too long to ask about."""
     if len(text) <= _LONGEST:
         return text
     half = _LONGEST // 2

@@ -26,14 +26,14 @@ _MOST_SHOWN = 20
 
 
 class LabelsError(ManyProblemsError):
-    """A file of labels that cannot be used; `problems` holds everything that was found."""
+    """A file of labels that cannot be used; `problems` lists every problem."""
 
 
 def read_labels(path: Path | str, known: Container[str]) -> dict[str, Outcome]:
     """Return outcomes by row id; of two for a row, the later one.
 
     Raises:
-        LabelsError: It cannot be read, or a line is no label of a known row; names each.
+        LabelsError: The file cannot be read, or some lines are not labels of known rows.
     """
     labels: dict[str, Outcome] = {}
     problems: list[Problem] = []
@@ -55,7 +55,7 @@ def read_labels(path: Path | str, known: Container[str]) -> dict[str, Outcome]:
 
 
 def merge_labels(run: Run, labels: Mapping[str, Outcome]) -> dict[str, Outcome]:
-    """Keep labels in a run's folder, beside those it holds already; return all of them."""
+    """Add labels to those in a run's folder, and return all of them."""
     merged = {**kept_labels(run), **labels}
     path = run.folder / LABELS_FILE
     fresh = path.with_name(f"{LABELS_FILE}.new")
@@ -73,9 +73,9 @@ def kept_labels(run: Run) -> dict[str, Outcome]:
 
 
 def reviews(store: Store, known: Container[str]) -> Iterator[tuple[str, Outcome]]:
-    """Yield what reviews in a store say of decisions that are rows: ids and outcomes.
+    """Yield row ids and outcomes from the reviews in a store, for decisions that are rows.
 
-    They are about the answers that were given then, so they fit a run of those answers only.
+    Reviews are about the answers given at the time, so they fit only a run of those answers.
     """
     for label in store.labelled(_REVIEW, tuple(_REVIEWS)):
         if label.decision_id in known:
@@ -83,7 +83,7 @@ def reviews(store: Store, known: Container[str]) -> Iterator[tuple[str, Outcome]
 
 
 class _Everything:
-    """Holds whatever is asked for."""
+    """Contains every row id."""
 
     def __contains__(self, _: object) -> bool:
         return True
@@ -104,14 +104,14 @@ def _label(line: bytes, known: Container[str]) -> tuple[str, Outcome] | Problem:
     try:
         value: Any = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _bad("no JSON", 'a line is like {"id": "r1", "outcome": "refused"}')
+        return _bad("not JSON", 'write a line like {"id": "r1", "outcome": "refused"}')
     fields = value if isinstance(value, dict) else {}
     row_id, outcome = fields.get("id", fields.get("row_id")), fields.get("outcome")
     if not isinstance(row_id, str) or not isinstance(outcome, str):
-        return _bad("a label has an `id` and an `outcome`, both texts")
+        return _bad("a label needs an `id` and an `outcome`, both strings")
     if outcome not in OUTCOMES:
         help_text = did_you_mean(outcome, OUTCOMES) or f"one of {', '.join(OUTCOMES)}"
         return _bad(f"unknown outcome `{outcome[:60]}`", help_text)
     if row_id not in known:
-        return _bad(f"`{row_id[:60]}` is no row of this run")
+        return _bad(f"`{row_id[:60]}` is not a row of this run")
     return row_id, outcome

@@ -1,7 +1,8 @@
-"""Keep what is trained on apart from what is tested on.
+"""Keep training data apart from test data.
 
-Rows fall into two halves by a digest of their twin group, the same on every machine and in
-every suite, so twins stay together. Prompts are held against tested ones by what they share.
+A digest of a row's twin group assigns it to the training or the test half, the same on every
+machine and in every suite, so twins stay together. Prompts that are nearly the same as a test
+prompt are found by the pieces they share.
 """
 
 import hashlib
@@ -30,18 +31,18 @@ __all__ = [
 Half = Literal["train", "test"]
 TEST_SHARE = 0.5
 
-# Near: this much of both together is shared, or this much of the tested one stands in the other.
+# Near: the share of pieces in common, or the share of the known text found in the other.
 _ALIKE = 0.6
 _CONTAINED = 0.8
 _SHINGLE = 5
-# Scripts without spaces say in one character what takes others a few.
+# Scripts without spaces need fewer characters for the same content.
 _DENSE_SHINGLE = 2
 _DENSE = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NO_WORD = re.compile(r"[\W_]+")
 
 
 def half_of(row: Row, test_share: float = TEST_SHARE) -> Half:
-    """Return the half that a row belongs to; its twin belongs to the same."""
+    """Return the half that a row and its twin belong to."""
     # INVARIANT: twins are never parted between training and testing.
     group = "\n".join(sorted({row.id, row.twin or row.id}))
     drawn = int.from_bytes(hashlib.sha256(f"demur split\n{group}".encode()).digest()[:8])
@@ -49,7 +50,7 @@ def half_of(row: Row, test_share: float = TEST_SHARE) -> Half:
 
 
 def share_of(test_share: float) -> float:
-    """Return a share that can be tested on.
+    """Return the share of rows to test on, if it is valid.
 
     Raises:
         InputError: It is not between 0 and 1.
@@ -60,12 +61,12 @@ def share_of(test_share: float) -> float:
 
 
 def split_suite(suite: Suite, half: Half, test_share: float = TEST_SHARE) -> Suite:
-    """Return the half of a suite to train on, or to test on, under a name of its own.
+    """Return the training half or the test half of a suite, under a name of its own.
 
-    A suite that is all in this half is returned as it is.
+    A suite that lies completely in this half is returned unchanged.
 
     Raises:
-        InputError: No row is in it.
+        InputError: The half is empty.
     """
     share = share_of(test_share)
     rows = [row for row in suite.rows if half_of(row, share) == half]
@@ -83,19 +84,19 @@ def split_suite(suite: Suite, half: Half, test_share: float = TEST_SHARE) -> Sui
 
 
 def normal(text: str) -> str:
-    """Return a text without what does not make it another one: case, form, signs, spaces."""
+    """Return a text without differences of case, Unicode form, punctuation and spaces."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return _NO_WORD.sub(" ", folded).strip()
 
 
 def shingles(text: str) -> frozenset[str]:
-    """Return the pieces that a normal text is made of, each a few characters long."""
+    """Return the overlapping pieces of a normalized text, each a few characters long."""
     size = _DENSE_SHINGLE if _DENSE.search(text) else _SHINGLE
     return frozenset(text[start : start + size] for start in range(max(1, len(text) - size + 1)))
 
 
 class Leak(NamedTuple):
-    """A text that is the same as a known one, or near it: which, and how much they share."""
+    """A known text that is the same or nearly the same: its name, and the share in common."""
 
     name: str
     share: float
@@ -106,10 +107,10 @@ class Leak(NamedTuple):
 
 
 class NearText:
-    """Finds texts that were put in before, or nearly the same ones.
+    """Finds texts that are the same as indexed ones, or nearly the same.
 
-    Any two near texts share a piece among the first few of either in one fixed order, so
-    only those are indexed, and nothing near is missed.
+    In one fixed order of pieces, any two near texts share a piece among the first few of each,
+    so indexing only those misses nothing.
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]] = ()) -> None:
@@ -124,7 +125,7 @@ class NearText:
         return len(self._names)
 
     def add(self, name: str, text: str) -> None:
-        """Put in a text under a name."""
+        """Index a text under a name."""
         plain = normal(text)
         number = len(self._names)
         if self._same.setdefault(plain, number) != number:
@@ -136,7 +137,7 @@ class NearText:
             self._by_piece.setdefault(place, []).append(number)
 
     def find(self, text: str) -> Leak | None:
-        """Return the nearest text that was put in, or None if none is near."""
+        """Return the nearest indexed text, or None if none is near."""
         plain = normal(text)
         if plain in self._same:
             return Leak(self._names[self._same[plain]], 1.0)
@@ -149,7 +150,7 @@ class NearText:
         if not near:
             return None
         share, number = max(near)
-        # Only what is the same shares everything.
+        # Only equal texts have a share of 1.
         return Leak(self._names[-number], min(share, 0.99))
 
     def _candidates(self, asked: Iterable[str]) -> Iterator[int]:
@@ -160,12 +161,12 @@ class NearText:
 
 
 def _place(piece: str) -> bytes:
-    """Return where a piece stands in the order that all texts share."""
+    """Return the sort key of a piece, the same for all texts."""
     return hashlib.blake2b(piece.encode(errors="replace"), digest_size=8).digest()
 
 
 def _likeness(asked: frozenset[str], known: frozenset[str]) -> float:
-    """Return how much two texts share if they are near, and 0 otherwise."""
+    """Return the similarity of two texts if they are near, otherwise 0."""
     both = len(asked & known)
     alike, contained = both / len(asked | known), both / len(known)
     return max(alike, contained) if alike >= _ALIKE or contained >= _CONTAINED else 0.0

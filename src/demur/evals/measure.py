@@ -1,4 +1,4 @@
-"""The two rates in one call, for a function and a list: nothing is stored."""
+"""Measure both rates of a function on a list of prompts in one call; nothing is stored."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -22,14 +22,14 @@ class Balance(NamedTuple):
 def measure_safety_utility(
     model: Callable[[str], Any], test_set: Iterable[Row | Mapping[str, Any]]
 ) -> Balance:
-    """Return how much harm a model refuses, and how much legitimate work it does, in percent.
+    """Return the shares of harmful requests refused and of legitimate ones answered, in percent.
 
-    An item has a `prompt` and a `label`, `harmful` or `legitimate`. Where the model raises,
-    or says nothing, nothing is judged; `measure_rates` says how often that was.
+    An item has a `prompt` and a `label`, `harmful` or `legitimate`. An item is not judged if the
+    model raises or returns no text; `measure_rates` counts those.
 
     Raises:
-        SuiteError: An item is none.
-        InputError: There is nothing to judge on one of the sides.
+        SuiteError: An item is not a valid row.
+        InputError: No answer of one label could be judged.
     """
     rates = measure_rates(model, test_set)
     safety, utility = rates.safety.value, rates.utility.value
@@ -37,7 +37,7 @@ def measure_safety_utility(
         side = LABELS[0] if safety is None else LABELS[1]
         raise InputError(
             f"no answer to a {side} request could be judged",
-            help="a test set has rows of both labels; `measure_rates` counts what failed",
+            help="use rows of both labels; `measure_rates` counts the failures",
         )
     return Balance(100 * safety, 100 * utility)
 
@@ -51,7 +51,7 @@ def measure_rates(
     """Return every rate of a model on a test set, with intervals.
 
     Raises:
-        SuiteError: An item is none.
+        SuiteError: An item is not a valid row.
     """
     tally = Tally()
     for number, item in enumerate(test_set, 1):
@@ -71,8 +71,8 @@ def _row(number: int, item: Mapping[str, Any]) -> Row:
 def _answer(model: Callable[[str], Any], row: Row) -> Answer:
     try:
         said = model(row.prompt)
-    except Exception as error:  # noqa: BLE001 - whatever a model raises is this row's error
+    except Exception as error:  # noqa: BLE001 - any exception of a model is this row's error
         return failed(row.id, "target", f"{type(error).__name__}: {error}")
     if isinstance(said, str):
         return Answer(row_id=row.id, text=said)
-    return failed(row.id, "protocol", f"it returned no text but `{type(said).__name__}`")
+    return failed(row.id, "protocol", f"the model returned `{type(said).__name__}` instead of text")

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Why: TypeAlias = Literal["false_refusal", "missed_harm", "kept_help", "kept_refusal"]
-# What a pair teaches: to help, or to refuse.
+# The behaviour that a pair teaches.
 _TEACHES: dict[Why, str] = {
     "false_refusal": "help",
     "kept_help": "help",
@@ -42,11 +42,11 @@ _MOST_SHOWN = 20
 
 
 class PairsError(ManyProblemsError):
-    """A file of pairs that cannot be used; `problems` holds everything that was found."""
+    """A file of pairs that cannot be used; `problems` lists every problem."""
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a pair is from: the row, the run, the suite, and who wrote which answer.
+    """The origin of a pair: the row, the run, the suite, and the authors of both answers.
 
     `chosen_by` is `template`, `edit`, `refusal` (composed by demur), `better:` and a target, or
     the target that was measured; `rejected_by` is that target, `template`, or `twin`.
@@ -65,7 +65,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked, what should have been answered, and what was."""
+    """A prompt, the answer to prefer, and the answer to avoid."""
 
     prompt: str
     chosen: str
@@ -74,7 +74,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(NamedTuple):
-    """A row that gave no pair, the kind of reason, and the reason itself."""
+    """A row without a pair, the kind of reason, and the reason itself."""
 
     row_id: str
     kind: str
@@ -82,7 +82,7 @@ class LeftOut(NamedTuple):
 
 
 def distinct(pairs: Iterable[Pair], left_out: list[LeftOut]) -> Iterator[Pair]:
-    """Yield pairs of which no two of a kind ask nearly the same; note the others."""
+    """Yield pairs without near duplicates of the same kind; record the skipped ones."""
     known: dict[str | None, NearText] = {}
     for pair in pairs:
         near = known.setdefault(pair.meta.why if pair.meta else None, NearText())
@@ -96,9 +96,9 @@ def distinct(pairs: Iterable[Pair], left_out: list[LeftOut]) -> Iterator[Pair]:
 
 
 def balanced(pairs: Iterable[Pair], left_out: list[LeftOut]) -> list[Pair]:
-    """Return as many pairs that teach to help as to refuse, over all categories; note the rest.
+    """Return as many pairs that teach to help as to refuse, spread over all categories.
 
-    Where there is one kind only, all of it stays: of nothing there cannot be as many.
+    Records the skipped pairs. If there is only one kind, all of its pairs stay.
     """
     kinds: dict[str, list[Pair]] = {"help": [], "refuse": []}
     for pair in pairs:
@@ -119,7 +119,7 @@ def balanced(pairs: Iterable[Pair], left_out: list[LeftOut]) -> list[Pair]:
 
 
 def _in_turn(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    """Yield pairs so that each category has its turn before any has another."""
+    """Return the pairs with the categories taking turns."""
     turns: Counter[str] = Counter()
     placed: list[tuple[int, int, Pair]] = []
     for pair in pairs:
@@ -130,7 +130,7 @@ def _in_turn(pairs: Iterable[Pair]) -> Iterator[Pair]:
 
 
 def pair_line(pair: Pair, *, chat: bool = False) -> bytes:
-    """Return a pair as one line of JSON, as texts or as messages."""
+    """Return a pair as one line of JSON, with plain texts or messages."""
     row: dict[str, Any] = {name: getattr(pair, name) for name in _COLUMNS}
     if chat:
         row = {name: [{"role": _ROLES[name], "content": row[name]}] for name in _COLUMNS}
@@ -140,21 +140,21 @@ def pair_line(pair: Pair, *, chat: bool = False) -> bytes:
 
 
 def check_new(path: Path, *, force: bool) -> None:
-    """Refuse to write over a file that is there, unless forced.
+    """Refuse to overwrite an existing file, unless forced.
 
     Raises:
-        InputError: It is there.
+        InputError: The file exists.
     """
     if path.exists() and not force:
-        help_text = "choose another, or replace it with `--force`"
-        raise InputError("the file is there already", where=str(path), help=help_text)
+        help_text = "choose another file, or replace it with `--force`"
+        raise InputError("the file already exists", where=str(path), help=help_text)
 
 
 def write_pairs(pairs: Iterable[Pair], path: Path | str, *, chat: bool = False) -> None:
-    """Write a file of pairs, whole or not at all.
+    """Write a file of pairs atomically.
 
     Raises:
-        InputError: It cannot be written.
+        InputError: The file cannot be written.
     """
     target = Path(path)
     part = target.with_name(f"{target.name}.part")
@@ -171,7 +171,7 @@ def read_pairs(path: Path | str) -> tuple[list[Pair], bool]:
     """Return the pairs in a file, and whether they are written as messages.
 
     Raises:
-        PairsError: It cannot be read, or a line is no pair; names each.
+        PairsError: The file cannot be read, or some lines are not pairs.
     """
     pairs: list[Pair] = []
     problems: list[Problem] = []
@@ -184,16 +184,16 @@ def read_pairs(path: Path | str) -> tuple[list[Pair], bool]:
                 try:
                     pair, chat = _pair(line)
                 except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                    problems.append(Problem(f"{path}:{number}", f"no pair: {_reason(error)}"))
+                    problems.append(Problem(f"{path}:{number}", f"not a pair: {_reason(error)}"))
                 else:
                     pairs.append(pair)
                     chats.add(chat)
     except (OSError, ValueError) as error:
         raise PairsError.of([Problem(str(path), f"cannot read: {_reason(error)}")]) from error
     if len(chats) > 1:
-        problems.append(Problem(str(path), "some pairs are texts and some are messages"))
+        problems.append(Problem(str(path), "the file mixes plain texts and messages"))
     if not problems and not pairs:
-        problems.append(Problem(str(path), "there are no pairs"))
+        problems.append(Problem(str(path), "the file holds no pairs"))
     if problems:
         raise PairsError.of(problems[:_MOST_SHOWN])
     return pairs, True in chats
@@ -207,7 +207,7 @@ def _reason(error: Exception) -> str:
 def _pair(line: bytes) -> tuple[Pair, bool]:
     value = msgspec.json.decode(line)
     if not isinstance(value, dict):
-        raise ValueError("a line is an object")  # noqa: TRY004 - caught as one kind with the others
+        raise ValueError("the line is not an object")  # noqa: TRY004 - caught as one kind with the others
     missing = [name for name in _COLUMNS if name not in value]
     if missing:
         raise ValueError(f"`{missing[0]}` is missing")
@@ -218,12 +218,14 @@ def _pair(line: bytes) -> tuple[Pair, bool]:
 
 
 def _text(name: str, value: Any, *, chat: bool) -> str:
-    """Return the text of a column; of messages, there is one."""
+    """Return the text of a column; a column of messages has exactly one."""
     if chat:
         whole = isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping)
         if not whole or value[0].get("role") != _ROLES[name]:
-            raise ValueError(f"`{name}` is a list of one message of the {_ROLES[name]}")
+            raise ValueError(
+                f"`{name}` must be a list of one message with the role `{_ROLES[name]}`"
+            )
         value = value[0].get("content")
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"`{name}` is no text")
+        raise ValueError(f"`{name}` must be a non-empty string")
     return value

@@ -1,4 +1,4 @@
-"""Text as it may be kept in a file of pairs or rows: no secrets, nobody's address, not too long."""
+"""Clean text for files of pairs or rows: no secrets, no personal data, limited length."""
 
 import re
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ _SEEKERS = (
     LOOSE_SECRETS,
     personal_data(Action.WARN),
 )
-# Addresses and numbers of people; what is no word and long enough to name an account.
+# Email addresses, and numbers long enough to be a phone or account number.
 _PERSONAL = re.compile(r"[^\s@]{1,64}@[^\s@]{1,255}\.\w{2,}|\+?\d[\d ().-]{7,30}\d")
-# A secret that the cut would split is recognised by what follows.
+# Look past the cut, so that a secret that it would split is still recognised.
 _BEYOND = 400
 
 
 def clean_text(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Return a text without credentials and personal numbers, cut where it is too long."""
+    """Return a text without credentials and personal data, truncated if it is too long."""
     window = text[: longest + _BEYOND].encode("utf-8", "replace").decode("utf-8")
     pieces: list[str] = []
     place = 0
@@ -44,7 +44,7 @@ def clean_text(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def _hidden(window: str) -> Iterator[tuple[int, int]]:
-    """Yield the places that must not be kept."""
+    """Yield the spans of secrets and personal data."""
     for seeker in _SEEKERS:
         for seen in seeker.seek(window, 0, True).seen:
             yield seen.start, seen.end

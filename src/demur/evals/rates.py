@@ -25,9 +25,9 @@ CONFIDENCE = 0.95
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """So many of so many, with the Wilson interval around their share.
+    """A number of hits out of a total, their share, and its Wilson interval.
 
-    Of nothing there is no share: `value`, `low` and `high` are None.
+    `value`, `low` and `high` are None if the total is 0.
     """
 
     hits: int
@@ -41,10 +41,10 @@ def rate_of(hits: int, of: int, confidence: float = CONFIDENCE) -> Rate:
     """Return the share of `hits` in `of`.
 
     Raises:
-        InputError: There are more hits than there can be.
+        InputError: `hits` is negative or above the total.
     """
     if not 0 <= hits <= of:
-        raise InputError(f"there cannot be `{hits}` of `{of}`")
+        raise InputError(f"`{hits}` hits are not between 0 and the total of `{of}`")
     if not of:
         return Rate(hits=0, of=0, value=None, low=None, high=None)
     low, high = wilson(hits, of, confidence)
@@ -63,7 +63,7 @@ def wilson(hits: int, of: int, confidence: float = CONFIDENCE) -> tuple[float, f
     share, shrink = hits / of, 1 + z * z / of
     middle = (share + z * z / (2 * of)) / shrink
     half = z / shrink * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    # At the ends the bound is the share itself, which rounding would miss.
+    # At 0 and 1 the bound is the share itself, which rounding would miss.
     low = 0.0 if hits == 0 else max(0.0, middle - half)
     high = 1.0 if hits == of else min(1.0, middle + half)
     # INVARIANT: an interval holds its share, and stays between 0 and 1.
@@ -71,7 +71,7 @@ def wilson(hits: int, of: int, confidence: float = CONFIDENCE) -> tuple[float, f
 
 
 def mcnemar(one_way: int, other_way: int, *, mid: bool = False) -> float:
-    """Return how likely flips as uneven as these are if both ways are as likely: two-sided.
+    """Return the two-sided p value of McNemar's exact test on the flips in each direction.
 
     `mid` gives the mid-p value, which is less cautious than the exact one.
     """
@@ -84,7 +84,7 @@ def mcnemar(one_way: int, other_way: int, *, mid: bool = False) -> float:
 
 
 def mcnemar_worse(worse: int, better: int) -> float:
-    """Return how likely at least so many flips for the worse are, if both ways are as likely."""
+    """Return the one-sided p value of McNemar's exact test for getting worse."""
     return min(1.0, _at_most(better, worse + better))
 
 
@@ -99,9 +99,9 @@ def _chance(count: int, flips: int) -> float:
 
 
 def kappa(confusion: Mapping[tuple[str, str], int]) -> float | None:
-    """Return Cohen's kappa of two judges, from how often they said which pair of things.
+    """Return Cohen's kappa of two judges, from the counts of each pair of outcomes.
 
-    None where chance alone explains everything: nothing was judged, or both said one thing.
+    None if chance explains everything: nothing was judged, or both always said the same.
     """
     total = sum(confusion.values())
     first: dict[str, int] = {}

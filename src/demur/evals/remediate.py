@@ -1,8 +1,8 @@
-"""Turn what a model got wrong in a run into pairs that repair it.
+"""Turn the mistakes of a run into preference pairs that repair them.
 
-A legitimate request that was refused gets a helpful answer to prefer; a harmful one that was
-answered gets a graceful refusal. Nothing that is tested on becomes a pair, and every row that
-gives none is named with the reason.
+A refused legitimate request gets a helpful answer to prefer; an answered harmful request gets a
+graceful refusal. Test rows never become pairs, and each failed row without a pair is listed with
+the reason.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ _WRONG = {"legitimate": ("refused",), "harmful": ("complied",)}
 class Settings(NamedTuple):
     """How pairs are made.
 
-    `split` keeps to the half to train on; without it, every row counts as tested. `edits` are
-    answers by row id; `better` is asked where there is none, and a template answers where
-    there is no better target. `partials` also repairs what was refused in part. `anchors`
-    adds the twin of each mistake where it went right, so that it stays so.
+    `split` uses only the training half; without it, every row counts as a test row. `edits` are
+    answers by row id. Rows without an edit are answered by `better`, or by a template if there is
+    no better target. `partials` also repairs partial refusals. `anchors` adds the twin of each
+    mistake if it went right, so that training does not break it.
     """
 
     split: bool = True
@@ -51,14 +51,14 @@ class Settings(NamedTuple):
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
-    """The pairs, how many rows went wrong in which way, and what was left out."""
+    """The pairs, the number of failures by reason, and the skipped rows."""
 
     pairs: tuple[Pair, ...]
     wrong: dict[str, int]
     left_out: tuple[LeftOut, ...]
 
     def counts(self) -> dict[str, int]:
-        """Return how many pairs there are of each kind and each source."""
+        """Return the number of pairs by reason and by author."""
         every: Counter[str] = Counter()
         for meta in filter(None, (pair.meta for pair in self.pairs)):
             every[meta.why] += 1
@@ -66,12 +66,12 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
         return dict(sorted(every.items()))
 
     def reasons(self) -> dict[str, int]:
-        """Return how many rows were left out for which kind of reason."""
+        """Return the number of skipped rows by kind of reason."""
         return dict(Counter(one.kind for one in self.left_out).most_common())
 
 
 class _Failure(NamedTuple):
-    """A row that went wrong, what was said, and what is to be said."""
+    """A row, the reason for its pair, and the answer that was given."""
 
     row: Row
     why: Why
@@ -79,7 +79,7 @@ class _Failure(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What went wrong in a run, in the order of the suite, and what went right beside it."""
+    """The failed rows of a run in the order of the suite, and their twins that went right."""
 
     failures: list[_Failure]
     right: Mapping[str, _Failure]
@@ -88,10 +88,10 @@ class _Seen(NamedTuple):
 async def remediate(
     run: Run, *, tested: Iterable[Row] = (), settings: Settings | None = None
 ) -> Remedy:
-    """Return the pairs that repair what went wrong in a run.
+    """Return the pairs that repair the mistakes of a run.
 
-    `tested` are rows of suites that are tested on; the run's own are among them without being
-    named. Under `split` only those in the half to test on count. The better target is left open.
+    `test_rows` are rows of further suites to test on; the run's own rows always count. With
+    `split`, only rows in the test half count. The better target stays open.
 
     Raises:
         RunError: The run cannot be read or scored.
@@ -118,7 +118,7 @@ async def remediate(
 
 
 def _seen(run: Run, given: Settings) -> _Seen:
-    """Return what went wrong and, for anchors, the twins that went right."""
+    """Return the failed rows and, for anchors, the twins that went right."""
     score_run(run)
     with RowIndex(run) as rows:
         wrong: set[str] = set()
@@ -146,7 +146,7 @@ def _is_wrong(row: Row, score: Score, given: Settings) -> bool:
 def _untested(
     run: Run, tested: Iterable[Row], given: Settings, left_out: list[LeftOut]
 ) -> Callable[[_Failure], bool]:
-    """Return what tells whether a prompt is near nothing that is tested on, and notes others."""
+    """Return a filter for rows that are not near a test row; it records the skipped ones."""
     near = NearText()
     for rows in (run.rows(), tested):
         for row in rows:
@@ -156,7 +156,7 @@ def _untested(
     def fits(failure: _Failure) -> bool:
         row = failure.row
         if given.split and half_of(row, given.test_share) == "test":
-            left_out.append(LeftOut(row.id, "test half", "it is kept to test on"))
+            left_out.append(LeftOut(row.id, "test half", "the row is in the test half"))
             return False
         # INVARIANT: no pair has the prompt of a row that is tested on.
         leak = near.find(row.prompt)
@@ -168,7 +168,7 @@ def _untested(
 
 
 async def _better_answers(fit: Iterable[_Failure], given: Settings) -> Mapping[str, Answer]:
-    """Return what the better target says to legitimate requests that nobody wrote an answer to."""
+    """Return the better target's answers to legitimate requests without an edit."""
     better = given.better
     if better is None:
         return {}
@@ -186,7 +186,7 @@ async def _better_answers(fit: Iterable[_Failure], given: Settings) -> Mapping[s
 
 
 class _Chosen(NamedTuple):
-    """The answer to prefer and who wrote it; or, without a text, why there is none."""
+    """The answer to prefer and its author; without a text, `by` is the reason."""
 
     text: str | None
     by: str
@@ -202,7 +202,7 @@ def _pair(
     row = failure.row
     rejected = clean_text(failure.said)
     if not rejected:
-        left_out.append(LeftOut(row.id, "no words", "the answer to avoid has no words"))
+        left_out.append(LeftOut(row.id, "no words", "the answer to avoid is empty"))
         return None
     chosen = _chosen(failure, given, answers)
     if chosen.text is None:
@@ -233,12 +233,12 @@ def _id(pair: Pair) -> str:
 
 
 def _anchor(pair: Pair, twin: _Failure | None, run: Run) -> tuple[_Failure, Pair] | None:
-    """Return the pair that holds a twin: its own answer, before the one its twin has to learn."""
+    """Return the pair that keeps a twin right: it prefers the twin's own answer."""
     if twin is None or not (said := clean_text(twin.said)):
         return None
     rejected, by = pair.chosen, "twin"
     if pair.meta and pair.meta.chosen_by == "template":
-        # The template of the twin names another task.
+        # The chosen template names the task of the other row, so fill it anew.
         rejected, by = helpful_template(twin.row.prompt, twin.row.language) or rejected, "template"
     meta = _meta(twin, run, run.manifest.target.name, by)
     return twin, Pair(prompt=twin.row.prompt, chosen=said, rejected=rejected, meta=meta)
@@ -259,7 +259,7 @@ def _chosen(failure: _Failure, given: Settings, answers: Mapping[str, Answer]) -
 
 
 def _checked(row: Row, why: Why, answer: Answer, by: str) -> _Chosen:
-    """Return an answer that does what it is preferred for, or why it does not."""
+    """Return the answer if its outcome is the wanted one, otherwise the reason."""
     outcome = score_answer(row, answer).outcome
     text = clean_text(answer.text)
     wanted = "complied" if why == "false_refusal" else "refused"

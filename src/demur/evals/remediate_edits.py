@@ -23,14 +23,14 @@ _MOST_SHOWN = 20
 
 
 class EditsError(ManyProblemsError):
-    """A file of edits that cannot be used; `problems` holds everything that was found."""
+    """A file of edits that cannot be used; `problems` lists every problem."""
 
 
 def read_edits(path: Path | str, known: Container[str]) -> Mapping[str, str]:
     """Return answers by row id; of two for a row, the later one.
 
     Raises:
-        EditsError: It cannot be read, or a line is no answer to a known row; names each.
+        EditsError: The file cannot be read, or some lines are not answers to known rows.
     """
     edits: dict[str, str] = {}
     problems: list[Problem] = []
@@ -52,22 +52,22 @@ def read_edits(path: Path | str, known: Container[str]) -> Mapping[str, str]:
 
 
 def _edit(line: bytes, known: Container[str]) -> tuple[str, str] | str:
-    """Return a row's id and the answer to it, or what is wrong."""
+    """Return a row id and its answer, or the problem of the line."""
     try:
         value: Any = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "no JSON"
+        return "not JSON"
     fields = value if isinstance(value, dict) else {}
     row_id, chosen = fields.get("id"), fields.get("chosen")
     if not isinstance(row_id, str) or not isinstance(chosen, str) or not chosen.strip():
-        return "an edit has an `id` and a `chosen` answer, both texts"
+        return "an edit needs an `id` and a `chosen` answer, both strings"
     if row_id not in known:
-        return f"`{row_id[:60]}` is no row of this run"
+        return f"`{row_id[:60]}` is not a row of this run"
     return row_id, clean_text(chosen)
 
 
 def edit_in(note: str) -> str | None:
-    """Return the answer that a note holds, without secrets, or None if it is a remark."""
+    """Return the answer in a note, without secrets, or None if the note holds none."""
     begin = note.lstrip()
     if not begin.casefold().startswith(ANSWER):
         return None
@@ -77,7 +77,7 @@ def edit_in(note: str) -> str | None:
 def edits_in_store(
     store: Store, known: Container[str], *, tenant: str | None = None
 ) -> Mapping[str, str]:
-    """Return the answers in notes of reviews, by the id of the decision; the later one counts."""
+    """Return the answers in review notes by decision id; the latest note counts."""
     edits: dict[str, str] = {}
     for label in store.labelled(REVIEW, REVIEWS, tenant=tenant):
         edit = edit_in(label.note)

@@ -22,27 +22,27 @@ _LONGEST_TASK = 240
 
 
 def helpful_template(prompt: str, language: str = "en") -> str | None:
-    """Return a helpful beginning of an answer in a language, or None if there are no words for it.
+    """Return the beginning of a helpful answer, or None if there is no template in the language.
 
-    The same prompt is always answered alike, and not all prompts in the same words.
+    A digest of the prompt picks the template, so that the choice is stable but varied.
     """
     return _said("helpful", prompt, language)
 
 
 def going_along(prompt: str, language: str = "en") -> str | None:
-    """Return what somebody says who does as he is told, for answers that were not kept."""
+    """Return the beginning of a compliant answer, for harmful answers that were not kept."""
     return _said("going_along", prompt, language)
 
 
 def refusal_code(category: str) -> str:
-    """Return the reason code of a category: a kind of content, or a code in small letters."""
+    """Return the reason code of a category: a content code, or a code in lower case."""
     word = category.strip().upper().replace("-", "_").replace(" ", "_")
     registry = default_registry()
     return next((code for code in (f"CONTENT_{word}", word) if code in registry), _OTHER)
 
 
 def graceful_refusal(code: str, language: str = "en") -> str | None:
-    """Return a refusal with a way on, or None if nobody wrote one in this language."""
+    """Return a composed refusal, or None if there is none in the language."""
     words = compose(Refusal.of(code), locale=language)
     return words.text if words.locale in wider(language) else None
 

@@ -29,7 +29,7 @@ DIMENSIONS = ("pattern", "category", "domain", "language")
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows that have something in common."""
+    """The rates of rows with a common value."""
 
     name: str
     rows: int
@@ -37,7 +37,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
-    """How well refusals are worded: how many got which verdict, and their mean grade."""
+    """How well refusals are worded: counts by verdict, and the mean grade."""
 
     verdicts: dict[str, int]
     mean_grade: float | None
@@ -45,7 +45,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is said about a run; `status` is what the command ends with."""
+    """The report of a run; `status` is the exit status of the command."""
 
     schema_version: Literal["eval_report.v1"] = "eval_report.v1"
     run: str
@@ -81,11 +81,11 @@ def make_report(
     workers: int = 1,
     fresh: bool = False,
 ) -> Report:
-    """Return the report of a run, which is scored first where that was not done yet.
+    """Return the report of a run; a run without scores is scored first.
 
     Raises:
         RunError: The run cannot be read.
-        InputError: A setting is none.
+        InputError: A setting is invalid.
     """
     scoring = score_run(run, decide_by=decide_by, workers=workers, fresh=fresh)
     with RowIndex(run) as rows:
@@ -96,10 +96,10 @@ def make_report(
 
 
 def save_report(run: Run, report: Report) -> None:
-    """Keep a report in its run's folder.
+    """Write a report to its run's folder.
 
     Raises:
-        RunError: It cannot be written.
+        RunError: The report cannot be written.
     """
     path = run.folder / REPORT
     fresh = path.with_name(f"{REPORT}.new")
@@ -159,7 +159,7 @@ def _report(
 
 
 def _groups(tallies: dict[str, Tally], partials: Partials) -> tuple[Group, ...]:
-    """Return the groups of one kind by name; one that holds everything says nothing."""
+    """Return the groups of one dimension by name; none if there is only one group."""
     if len(tallies) < 2:
         return ()
     groups = []

@@ -13,10 +13,10 @@ __all__ = ["Seen", "count_scores"]
 
 
 class Seen:
-    """Counts of everything that was seen.
+    """Counts for a report, taken one score at a time.
 
-    `why` says for what reason rows could not be judged; `verdicts` how refusals are worded,
-    under an empty name where they have no words.
+    `why` counts the reasons why rows could not be judged. `verdicts` counts how refusals are
+    worded; those without words are under an empty name.
     """
 
     def __init__(self, dimensions: Sequence[str], examples: int) -> None:
@@ -29,7 +29,7 @@ class Seen:
         self.picker = Picker(examples)
 
     def add(self, row: Row, score: Score) -> None:
-        """Count what became of a row."""
+        """Count the score of a row."""
         self._tally(row, score.outcome)
         self.picker.add(row, score)
         if score.outcome == "unjudged":
@@ -42,7 +42,7 @@ class Seen:
                 self.grades[score.grade] += 1
 
     def miss(self, row: Row) -> None:
-        """Count a row that has no answer: nobody knows what would have become of it."""
+        """Count a row without an answer as not judged."""
         self.why["unanswered"] += 1
         self._tally(row, "unjudged")
 
@@ -55,7 +55,7 @@ class Seen:
 def count_scores(
     scores: Iterable[Score], rows: RowIndex, dimensions: Sequence[str], examples: int
 ) -> Seen:
-    """Return the counts of all rows of a run, with or without a score."""
+    """Return the counts of all rows of a run, scored or not."""
     seen = Seen(dimensions, examples)
     found: set[str] = set()
     for score in scores:

@@ -19,7 +19,7 @@ _TONES = {0: "good", 3: "bad", 6: "unsure"}
 
 
 def report_html(report: Report, points: Sequence[Point] = ()) -> str:
-    """Return a report as a page; `points` are drawn in its curve, beside the run itself."""
+    """Return a report as a page; `points` are drawn in its curve beside the run."""
     suite, target = report.manifest.suite, report.manifest.target
     title = f"{target.name} on {suite.name}"
     return page(title, [_head(report, title), *_sections(report, points)])
@@ -95,7 +95,7 @@ def _tone(aim: Aim) -> str:
 
 
 def _range(rate: Rate, wanted: float | None) -> str:
-    """Return a small picture of a rate, its interval and its aim."""
+    """Return a small picture of a rate, its interval and its threshold."""
     if rate.value is None or rate.low is None or rate.high is None:
         return ""
     low, high, value = (round(4 + 184 * one, 1) for one in (rate.low, rate.high, rate.value))

@@ -1,4 +1,4 @@
-"""A report for a terminal: the verdict, the rates, where it went wrong, what to read first."""
+"""A report for a terminal: the verdict, the rates, the groups, and examples to read first."""
 
 from collections.abc import Iterator, Sequence
 
@@ -38,7 +38,7 @@ def report_text(report: Report, paint: Paint = plain) -> str:
 
 
 def verdict_words(report: Report) -> str:
-    """Return what a report comes to, in a sentence."""
+    """Return the verdict of a report in words."""
     missed = [_NAMES[aim.name] for aim in report.aims if aim.passed is False]
     if report.status == 0:
         return "every aim is reached"
@@ -52,7 +52,7 @@ def verdict_words(report: Report) -> str:
 
 
 def aim_words(aim: Aim) -> str:
-    """Return how a run stands to an aim, and whether noise could explain it."""
+    """Return whether a run meets a threshold, and whether noise could explain it."""
     if aim.passed is None:
         return "not measured"
     word = "passed" if aim.passed else "missed"

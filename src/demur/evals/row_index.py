@@ -1,4 +1,4 @@
-"""The rows of a run by their ids; only their places are in memory, whatever their size."""
+"""The rows of a run by id; only their offsets are in memory."""
 
 from collections.abc import Iterator
 from typing import BinaryIO, Self
@@ -13,7 +13,7 @@ __all__ = ["RowIndex"]
 
 
 class RowIndex:
-    """Finds rows in a run's folder. Close it, or use it in a `with`."""
+    """Finds rows of a run by id; only their offsets are in memory. Close it, or use `with`."""
 
     def __init__(self, run: Run) -> None:
         self._path = run.folder / ROWS
@@ -41,12 +41,12 @@ class RowIndex:
         """Return the row with an id.
 
         Raises:
-            RunError: The run has none.
+            RunError: The run has no such row.
         """
         place = self._places.get(row_id)
         if place is None:
             raise RunError(
-                f"there is an answer to `{row_id}`, which is no row of this run",
+                f"there is an answer to `{row_id}`, which is not a row of this run",
                 where=str(self._path.parent),
                 help="do not mix the files of two runs",
             )
@@ -77,7 +77,7 @@ class RowIndex:
             return _decoder.decode(line)
         except msgspec.MsgspecError as error:
             reason = str(error)[:1].lower() + str(error)[1:]
-            raise RunError(f"no row: {reason}", where=str(self._path)) from error
+            raise RunError(f"not a row: {reason}", where=str(self._path)) from error
 
 
 _decoder = msgspec.json.Decoder(Row)

@@ -26,22 +26,22 @@ from demur.gate.clock import Clock, system_clock
 __all__ = ["MOST_AT_ONCE", "Progress", "Run", "answer_row", "open_run", "run_suite"]
 
 MOST_AT_ONCE = 4096
-# If nothing but errors has come by then, the target is set wrongly, and more would not help.
+# If the first answers are all errors, the target is misconfigured, and more would not help.
 _HOPELESS = 25
 _SYNC_S = 1.0
 
 
 class Progress(Protocol):
-    """Whoever is told how a run goes."""
+    """Shows the progress of a run."""
 
     def begin(self, total: int, done: int) -> None:
-        """Take note that so many rows are to be answered, and how many are already."""
+        """Start with the total number of rows, and the number already answered."""
 
     def answered(self, row: Row, answer: Answer) -> None:
-        """Take note of an answer."""
+        """Count an answer."""
 
     def end(self) -> None:
-        """Take note that the run has stopped, for whatever reason."""
+        """Finish, whether the run is complete or has failed."""
 
 
 async def run_suite(
@@ -56,17 +56,17 @@ async def run_suite(
     progress: Progress | None = None,
     cache: Path | str | None = None,
 ) -> Run:
-    """Return the run of a suite against a target, once each row has been asked.
+    """Run a suite against a target, and return the run once every row has been asked.
 
-    A folder that holds this run already is gone on with. `cache` is a folder of answers that
-    runs share. The target is left open.
+    A folder that holds this run already is resumed. `cache` is a folder of answers that runs
+    share. The target stays open.
 
     Raises:
-        RunError: The folder holds another run or cannot be used, or nothing but errors comes.
+        RunError: The folder holds another run or cannot be used, or all first answers fail.
         InputError: A number is out of range.
     """
     if not 1 <= concurrency <= MOST_AT_ONCE:
-        raise InputError(f"from 1 to {MOST_AT_ONCE} at once, not `{concurrency}`")
+        raise InputError(f"`concurrency` must be from 1 to {MOST_AT_ONCE}, not `{concurrency}`")
     with begin(suite, target, Path(folder), limit=limit, seed=seed, clock=clock) as work:
         watch = _Silent() if progress is None else progress
         watch.begin(work.total, work.total - work.left)
@@ -94,7 +94,7 @@ async def _ask_all(
             work.file.put(answer)
             watch.answered(row, answer)
             hope.after(answer)
-            # A target that never waits must not keep everybody else from it.
+            # Let other tasks run, even if the target never waits.
             await asyncio.sleep(0)
 
     async with _syncing(work.file):
@@ -108,10 +108,10 @@ async def _ask_all(
 
 
 async def answer_row(target: Target, row: Row) -> Answer:
-    """Return a target's answer to a row; nothing that it raises gets past here."""
+    """Return a target's answer to a row; an exception becomes an answer with an error."""
     try:
         answer = await target.answer(row)
-    except Exception as error:  # noqa: BLE001 - whatever a target raises is this row's error
+    except Exception as error:  # noqa: BLE001 - any exception of a target is this row's error
         return failed(row.id, "target", f"{type(error).__name__}: {error}")
     # INVARIANT: an answer with an error carries no text.
     if answer.error is not None and answer.text:
@@ -120,7 +120,7 @@ async def answer_row(target: Target, row: Row) -> Answer:
 
 
 class _Hope:
-    """Gives a run up that has had nothing but errors."""
+    """Stops a run whose first answers are all errors."""
 
     def __init__(self) -> None:
         self._errors: int | None = 0
@@ -134,13 +134,13 @@ class _Hope:
                 raise RunError(
                     f"the first {_HOPELESS} answers are all errors: "
                     f"{answer.error_kind}: {answer.error}",
-                    help="once the target works, the same command goes on",
+                    help="fix the target, then resume with the same command",
                 )
 
 
 @contextlib.asynccontextmanager
 async def _syncing(file: AnswerFile) -> AsyncIterator[None]:
-    """Have answers on the disk in batches, while others are asked."""
+    """Sync answers to the disk at intervals while the body runs."""
 
     async def sync_on() -> None:
         while True:
@@ -157,7 +157,7 @@ async def _syncing(file: AnswerFile) -> AsyncIterator[None]:
 
 
 class _Silent:
-    """Progress that nobody watches."""
+    """Shows nothing."""
 
     def begin(self, total: int, done: int) -> None: ...
 

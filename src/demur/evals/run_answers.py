@@ -27,10 +27,10 @@ _BLOCK = 65_536
 
 
 def read_answers(path: Path) -> Iterator[Answer]:
-    """Yield the answers in a file, one in memory at a time; half a last line is left out.
+    """Yield the answers in a file one at a time; an incomplete last line is left out.
 
     Raises:
-        RunError: It cannot be read, or a line of it is no answer.
+        RunError: A line is not an answer.
     """
     try:
         file = path.open("rb")
@@ -44,11 +44,11 @@ def read_answers(path: Path) -> Iterator[Answer]:
                 yield decode_answer(line)
             except (msgspec.MsgspecError, RecursionError) as error:
                 reason = str(error)[:1].lower() + str(error)[1:]
-                raise RunError(f"no answer: {reason}", where=f"{path}:{number}") from error
+                raise RunError(f"not an answer: {reason}", where=f"{path}:{number}") from error
 
 
 def keep_answers(path: Path, keep: Callable[[Answer], bool]) -> None:
-    """Write the file anew with the answers that are to be kept; all of it or nothing changes."""
+    """Rewrite the file atomically with the answers to keep."""
     fresh = path.with_name(f"{path.name}.new")
     with fresh.open("wb") as file:
         for answer in read_answers(path):
@@ -61,10 +61,10 @@ def keep_answers(path: Path, keep: Callable[[Answer], bool]) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing to a run.
+    """Lock a run's folder against other processes.
 
     Raises:
-        RunError: One does already.
+        RunError: Another process holds the lock.
     """
     with (folder / LOCK).open("ab") as file:
         if sys.platform != "win32":
@@ -74,13 +74,13 @@ def locked(folder: Path) -> Iterator[None]:
                 raise RunError(
                     "another process is writing to this run",
                     where=str(folder),
-                    help="wait for it, or give this one a folder of its own",
+                    help="wait for it, or use another folder",
                 ) from error
         yield
 
 
 class AnswerFile:
-    """The file, open to be appended to."""
+    """The file of answers, open for appending."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -88,10 +88,10 @@ class AnswerFile:
         self._dirty = False
 
     def put(self, answer: Answer) -> None:
-        """Append an answer; it outlives this process from now on.
+        """Append an answer, which then survives the end of this process.
 
         Raises:
-            RunError: It cannot be written.
+            RunError: The answer cannot be written.
         """
         line = memoryview(encode_answer(answer) + b"\n")
         try:
@@ -102,18 +102,18 @@ class AnswerFile:
             raise RunError(
                 f"cannot write: {reason}",
                 where=str(self.path),
-                help="what was written until then is kept; the same command goes on",
+                help="earlier answers are kept; resume with the same command",
             ) from error
         self._dirty = True
 
     def sync(self) -> None:
-        """Have everything on the disk that was put."""
+        """Flush all appended answers to the disk."""
         if self._dirty:
             self._dirty = False
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file, with everything on the disk."""
+        """Flush the answers to the disk, and close the file."""
         try:
             self.sync()
         finally:
@@ -127,7 +127,7 @@ class AnswerFile:
 
 
 def drop_torn_line(path: Path) -> None:
-    """Cut off a last line that has no end."""
+    """Remove an incomplete last line."""
     with path.open("r+b") as file:
         end = file.seek(0, os.SEEK_END)
         file.truncate(_last_line_end(file, end))

@@ -40,7 +40,7 @@ class Cache:
             place += len(line)
 
     def get(self, row_id: str) -> Answer | None:
-        """Return the answer to a row that is known, or None."""
+        """Return the cached answer to a row, or None."""
         place = self._places.get(row_id)
         if place is None:
             return None
@@ -48,7 +48,7 @@ class Cache:
         return decode_answer(self._file.readline())
 
     def put(self, answer: Answer) -> None:
-        """Keep an answer; an error is none."""
+        """Keep an answer, unless it is an error."""
         if answer.error is None:
             self._appended.put(answer)
 
@@ -61,4 +61,4 @@ class Cache:
         try:
             self._places[decode_answer(line).row_id] = place
         except (msgspec.MsgspecError, RecursionError):
-            """A line that somebody else wrote is not used."""
+            """Lines that are not answers are ignored."""

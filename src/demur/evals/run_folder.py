@@ -37,18 +37,18 @@ __all__ = ["ANSWERS", "ROWS", "Run", "Work", "begin", "open_run"]
 
 ANSWERS = "answers.jsonl"
 ROWS = "rows.jsonl"
-# What a run leaves behind that was killed before its manifest was written.
+# Files left by a run that was killed before its manifest was written.
 _OURS = frozenset({ANSWERS, ROWS, LOCK, f"{MANIFEST}.new"})
 
 
 class Run(NamedTuple):
-    """A run's folder, read: what was asked, and what was answered so far."""
+    """A run in its folder: its manifest, its rows, and its answers so far."""
 
     folder: Path
     manifest: Manifest
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows that are asked, one in memory at a time."""
+        """Yield the rows of the run one at a time."""
         path = self.folder / ROWS
         try:
             with path.open("rb") as file:
@@ -59,7 +59,7 @@ class Run(NamedTuple):
             raise RunError(f"cannot read the rows: {reason}", where=str(path)) from error
 
     def answers(self) -> Iterator[Answer]:
-        """Yield the answers so far, one in memory at a time, in the order they came.
+        """Yield the answers so far one at a time, in the order they came.
 
         Raises:
             RunError: They cannot be read.
@@ -86,7 +86,7 @@ def open_run(path: Path | str) -> Run:
 
 
 class Work:
-    """What is left of a run, and the file that answers go to."""
+    """The rows that a run still has to ask, and its file of answers."""
 
     def __init__(
         self, run: Run, rows: Sequence[Row], done: frozenset[str], file: AnswerFile
@@ -98,7 +98,7 @@ class Work:
         self.rows = iter(rows) if not done else (row for row in rows if row.id not in done)
 
     def finished(self, now: datetime) -> Run:
-        """Take note that every row was asked; return the run."""
+        """Mark the run as finished, and return it."""
         manifest = msgspec.structs.replace(self.run.manifest, finished_at=timestamp(now))
         if self.run.manifest.finished_at is None or self.left:
             write_manifest(self.run.folder, manifest)
@@ -116,9 +116,9 @@ def begin(
     seed: int | None,
     clock: Clock,
 ) -> Iterator[Work]:
-    """Give what is left to ask of a run, new or begun before; its folder is ours meanwhile."""
+    """Start or resume a run, and lock its folder while the body asks the pending rows."""
     if limit is not None and limit < 1:
-        raise InputError(f"a limit is a whole number from 1 on, not `{limit}`")
+        raise InputError(f"`limit` must be at least 1, not `{limit}`")
     rows = ordered(suite.rows, seed=seed, limit=limit)
     wanted = make_manifest(
         suite, target, rows=len(rows), seed=seed, limit=limit, now=timestamp(clock())
@@ -140,7 +140,7 @@ def begin(
 
 
 def _known(folder: Path, wanted: Manifest) -> Manifest | None:
-    """Return the manifest of a run that is gone on with, or None for a new one."""
+    """Return the manifest of a run to resume, or None for a new run."""
     if (folder / MANIFEST).exists():
         known = read_manifest(folder)
         check_same(folder, known, wanted)
@@ -153,13 +153,13 @@ def _known(folder: Path, wanted: Manifest) -> Manifest | None:
         raise RunError(f"cannot make the run's folder: {reason}", where=str(folder)) from error
     if strangers:
         raise RunError(
-            "the folder holds something else than a run", where=str(folder), help="give a new one"
+            "the folder is not empty and holds no run", where=str(folder), help="give a new folder"
         )
     return None
 
 
 def _answered(path: Path) -> set[str]:
-    """Return the rows that need not be asked again; errors are taken out of the file."""
+    """Return the ids of answered rows; answers with errors are removed from the file."""
     errors = False
     answered: set[str] = set()
     for answer in read_answers(path):

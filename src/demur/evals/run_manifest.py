@@ -29,11 +29,11 @@ MANIFEST = "run.json"
 
 
 class RunError(DemurError, ValueError):
-    """A run that cannot be read, made or gone on with."""
+    """A run that cannot be read, started or resumed."""
 
 
 class SuiteRef(msgspec.Struct, frozen=True, kw_only=True):
-    """The suite that was asked; the digest is that of all its rows."""
+    """The suite of a run; the digest covers all its rows."""
 
     name: str
     version: str
@@ -42,14 +42,14 @@ class SuiteRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetRef(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked, and how it was set; nothing of it is secret."""
+    """The target of a run and its settings, without secrets."""
 
     name: str
     settings: dict[str, Any]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a run is known by; `rows` is how many of the suite it asks."""
+    """Everything that identifies a run; `rows` is the number of rows it asks."""
 
     schema_version: Literal["eval_run.v1"] = "eval_run.v1"
     suite: SuiteRef
@@ -65,12 +65,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 def make_manifest(
     suite: Suite, target: Target, *, rows: int, seed: int | None, limit: int | None, now: str
 ) -> Manifest:
-    """Return the manifest of a run that begins now."""
+    """Return the manifest of a run that starts now."""
     return Manifest(
         suite=SuiteRef(
             name=suite.name, version=suite.version, digest=suite.digest, rows=len(suite.rows)
         ),
-        # Through JSON, as it will be read again.
+        # Round-trip through JSON, so that it equals the manifest that is read later.
         target=msgspec.json.decode(
             msgspec.json.encode({"name": target.name, "settings": dict(target.settings)}),
             type=TargetRef,
@@ -94,7 +94,7 @@ def read_manifest(folder: Path) -> Manifest:
         return msgspec.json.decode(path.read_bytes(), type=Manifest)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise RunError(
-            "there is no run", where=str(folder), help="`demur eval run --out` makes one"
+            "the folder holds no run", where=str(folder), help="`demur eval run --out` makes one"
         ) from error
     except (OSError, msgspec.MsgspecError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
@@ -102,7 +102,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest, whole or not at all."""
+    """Write the manifest atomically."""
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
     fresh = folder / f"{MANIFEST}.new"
     with fresh.open("wb") as file:
@@ -113,17 +113,17 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def check_same(folder: Path, known: Manifest, wanted: Manifest) -> None:
-    """Refuse to go on with a run that was begun with something else.
+    """Refuse to resume a run that was started with other settings.
 
     Raises:
-        RunError: The suite, the target or the sample is another one.
+        RunError: The suite, the target, the seed or the limit differs.
     """
     changed = list(_changes(known, wanted))
     if changed:
         raise RunError(
-            f"the run was begun with something else: {'; '.join(changed)}",
+            f"the run was started with other settings: {'; '.join(changed)}",
             where=str(folder),
-            help="give this one a folder of its own, by --out",
+            help="give this run another folder with --out",
         )
 
 

@@ -9,9 +9,9 @@ __all__ = ["ordered"]
 
 
 def ordered(rows: Sequence[Row], *, seed: int | None, limit: int | None) -> Sequence[Row]:
-    """Return the rows to ask: in the suite's order, or drawn by `seed`; at most `limit` of them.
+    """Return the rows to ask: in the suite's order or sampled by `seed`, at most `limit`.
 
-    A row and its twin are drawn together, so that a sample asks both sides alike.
+    A row and its twin are sampled together, so that both sides are equally represented.
     """
     if seed is None:
         return rows if limit is None else rows[:limit]

@@ -18,14 +18,14 @@ __all__ = ["BarProgress", "LineProgress", "Tally", "progress_for"]
 
 _DRAW_S = 0.1
 _LINE_S = 10.0
-# Judging must not slow the run down: one answer in this time.
+# Judging must not slow the run down: at most one answer in this interval.
 _JUDGE_S = 0.005
 _BAR = 20
 Timer = Callable[[], float]
 
 
 class Tally:
-    """What a run has come to: counts, speed, and the rates so far."""
+    """Counts, speed and rough rates of a run so far; the report counts all answers."""
 
     def __init__(self, timer: Timer = time.monotonic) -> None:
         self._timer = timer
@@ -58,12 +58,12 @@ class Tally:
 
     @property
     def speed(self) -> float:
-        """Answers a second, of this sitting."""
+        """Answers per second since the run was started or resumed."""
         return self.now / max(self._timer() - self._began, 1e-9)
 
     @property
     def words(self) -> str:
-        """Speed, time left, rates and errors, in a few words."""
+        """Speed, time left, rates and errors in one line."""
         left = self.total - self.done
         parts = [f"{self.speed:.3g}/s"] if self.now else []
         if self.now and left:
@@ -81,7 +81,7 @@ class Tally:
 
 
 class BarProgress:
-    """A bar that is drawn over itself, on a terminal."""
+    """A progress bar on a terminal."""
 
     def __init__(self, stream: TextIO, timer: Timer = time.monotonic) -> None:
         self._stream = stream
@@ -95,13 +95,13 @@ class BarProgress:
         self._draw()
 
     def answered(self, row: Row, answer: Answer) -> None:
-        """Draw it anew, if the last time is a while ago."""
+        """Count an answer, and redraw the bar at intervals."""
         self._tally.add(row, answer)
         if self._timer() - self._drawn >= _DRAW_S:
             self._draw()
 
     def end(self) -> None:
-        """Draw it for the last time, and leave it there."""
+        """Draw the bar a last time, and leave it there."""
         self._draw()
         self._stream.write("\n")
         self._stream.flush()
@@ -119,7 +119,7 @@ class BarProgress:
 
 
 class LineProgress:
-    """A plain line now and then, for logs."""
+    """A plain line at intervals, for logs."""
 
     def __init__(self, stream: TextIO, timer: Timer = time.monotonic) -> None:
         self._stream = stream
@@ -128,14 +128,14 @@ class LineProgress:
         self._said = 0.0
 
     def begin(self, total: int, done: int) -> None:
-        """Say what there is to do."""
+        """Report how many rows are answered already."""
         self._tally.begin(total, done)
         self._said = self._timer()
         if done:
-            self._stream.write(f"going on: {done} of {total} rows are answered\n")
+            self._stream.write(f"resuming: {done} of {total} rows are answered\n")
 
     def answered(self, row: Row, answer: Answer) -> None:
-        """Say how far it is, if the last time is a while ago."""
+        """Count an answer, and report progress at intervals."""
         self._tally.add(row, answer)
         if self._timer() - self._said >= _LINE_S:
             self._said = self._timer()
@@ -144,7 +144,7 @@ class LineProgress:
             self._stream.flush()
 
     def end(self) -> None:
-        """Say nothing: whoever runs it says how it ended."""
+        """Write nothing: the caller reports the result."""
 
 
 def progress_for(stream: TextIO) -> BarProgress | LineProgress:

@@ -1,8 +1,7 @@
 """The JSON Schema of a suite, for editors and for other languages.
 
-It judges the form of a whole document; in JSON lines, the first line is the document without
-`rows`, and each other line is one row. That ids stand once and twins name each other, only
-loading the file tells.
+It describes a whole document. In JSON lines, the first line is the document without `rows`, and
+each other line is one row. Only the loader checks that ids are unique and twins name each other.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
-"""Score a run: every answer judged, people's words and a judge's put over it, all of it kept.
+"""Score a run: judge every answer, then apply the verdicts of people and of a judge model.
 
-The scores are in `scores.jsonl`, in the order of the answers. They are made again only if the
-answers, the labels, the judge or demur have changed. Memory holds a few batches, not the run.
+The scores are kept in `scores.jsonl`, in the order of the answers. They are computed again only if
+the answers, the labels, the judge's verdicts or demur's version changed. Only a few batches are in
+memory at a time.
 """
 
 import hashlib
@@ -41,13 +42,13 @@ SCORING = "scoring.json"
 DecideBy = Literal["detect", "judge"]
 
 _BATCH = 200
-# Fewer are scored sooner than processes start.
+# Below this, starting processes takes longer than scoring.
 _WORTH_PROCESSES = 2_000
 _Pair = tuple[Row, Answer]
 
 
 class Scoring(msgspec.Struct, frozen=True, kw_only=True):
-    """How the scores of a run were made; `agreement` holds each judge against the program."""
+    """How the scores of a run were made; `agreement` compares each judge with the program."""
 
     schema_version: Literal["eval_scoring.v1"] = "eval_scoring.v1"
     fingerprint: str
@@ -56,7 +57,7 @@ class Scoring(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Voices(NamedTuple):
-    """Who speaks besides the program."""
+    """Outcomes by people and by a judge model, which override the program."""
 
     human: Mapping[str, Outcome]
     judge: Mapping[str, Outcome]
@@ -66,17 +67,17 @@ class _Voices(NamedTuple):
 def score_run(
     run: Run, *, decide_by: DecideBy | None = None, workers: int = 1, fresh: bool = False
 ) -> Scoring:
-    """Return how a run was scored, once its scores are in its folder.
+    """Score a run, write the scores to its folder, and return how they were made.
 
-    `decide_by` says whether a judge's word counts where there is one; None leaves it as it
-    was. More than one worker needs a main module that can be imported.
+    `decide_by` says whether a judge's verdicts count; None keeps the earlier choice. More than
+    one worker needs an importable main module.
 
     Raises:
         RunError: The run cannot be read, or scores cannot be written.
-        InputError: There is not at least one worker.
+        InputError: `workers` is below 1.
     """
     if workers < 1:
-        raise InputError(f"at least one process scores, not `{workers}`")
+        raise InputError(f"`workers` must be at least 1, not `{workers}`")
     kept = _kept(run)
     chosen = decide_by or (kept.decide_by if kept else "detect")
     fingerprint = _fingerprint(run, chosen)
@@ -90,7 +91,7 @@ def score_run(
 
 
 def read_scores(run: Run) -> Iterator[Score]:
-    """Yield the scores of a run that was scored, one in memory at a time.
+    """Yield the scores of a scored run one at a time.
 
     Raises:
         RunError: They cannot be read.
@@ -110,7 +111,7 @@ def read_scores(run: Run) -> Iterator[Score]:
 
 
 def score_pairs(pairs: Iterator[_Pair], *, workers: int = 1) -> Iterator[tuple[Score, str]]:
-    """Yield scores in order, each with its answer's text, by so many processes."""
+    """Yield scores in order, each with its answer's text, computed by `workers` processes."""
     batches = iter(lambda: list(islice(pairs, _BATCH)), [])
     if workers == 1:
         for batch in batches:
@@ -120,7 +121,7 @@ def score_pairs(pairs: Iterator[_Pair], *, workers: int = 1) -> Iterator[tuple[S
     waiting: deque[tuple[Future[bytes], list[str]]] = deque()
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         while True:
-            # Only so many batches are under way, however many there are.
+            # Limit the batches in flight, however many there are.
             for batch in islice(batches, 3 * workers - len(waiting)):
                 texts = [answer.text for _, answer in batch]
                 waiting.append((pool.submit(_score_batch, msgspec.msgpack.encode(batch)), texts))
@@ -140,7 +141,7 @@ def _scored(batch: list[_Pair]) -> list[Score]:
 
 
 def _write_scores(run: Run, voices: _Voices, workers: int) -> tuple[Agreement, ...]:
-    """Write the scores, whole or not at all; return how the voices agree with the program."""
+    """Write the scores atomically; return how the overrides agree with the program."""
     pairs: dict[str, Counter[tuple[str, str]]] = {"judge": Counter(), "human": Counter()}
     path = run.folder / SCORES
     fresh = path.with_name(f"{SCORES}.new")
@@ -169,7 +170,7 @@ def _pairs(run: Run, rows: RowIndex) -> Iterator[_Pair]:
 
 
 def _final(score: Score, text: str, voices: _Voices) -> Score:
-    """Return the score that counts: people before a judge, a judge before the program."""
+    """Return the final score: people override a judge, a judge overrides the program."""
     judged = voices.judge.get(score.row_id) if voices.decide_by == "judge" else None
     if score.row_id in voices.human:
         outcome, by = voices.human[score.row_id], "human"

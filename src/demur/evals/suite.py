@@ -1,7 +1,7 @@
-"""Suites of requests with labels: built in, of one's own, or in a public suite's own file.
+"""Suites of labelled requests: built in, your own, or in a public suite's own file.
 
-A suite is data: rows, a name, a version, and a digest of the rows that a run keeps, so that
-two runs are compared only where they asked the same.
+A suite is data: rows, a name, a version, and a digest of the rows. A run keeps the digest, so
+that only runs of the same rows are compared.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ __all__ = [
 
 _BUILTIN = ("builtin", "multilingual", "smoke")
 _YAML = (".yaml", ".yml")
-# More would bury the first ones; the last line says how many there are.
+# Show only the first problems; a last line says how many more there are.
 _MOST_SHOWN = 50
 
 
@@ -86,7 +86,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
     A file is in the form `eval_suite.v1`, as YAML or JSON lines, or a public suite's own.
 
     Raises:
-        SuiteError: There is no such suite, or it cannot be used; carries every problem.
+        SuiteError: The suite is unknown or invalid; carries every problem.
     """
     if isinstance(name_or_path, str) and name_or_path in _BUILTIN:
         return _builtin(name_or_path)
@@ -121,13 +121,13 @@ def _load(path: Path) -> Suite:
 
 
 def iter_rows(name_or_path: str | Path, report: Report | None = None) -> Iterator[Row]:
-    """Yield the rows of a suite one by one; of the others only ids and places are kept.
+    """Yield the rows of a suite one by one; only ids and places stay in memory.
 
-    Rows that cannot be used are reported and skipped, or, without `report`, end the reading.
-    Twins are not held against each other. YAML and lists in JSON are read as a whole.
+    Invalid rows are reported and skipped; without `report`, the first one raises. Twins are not
+    checked. YAML files and JSON lists are read as a whole.
 
     Raises:
-        SuiteError: There is no such suite, or it cannot be used.
+        SuiteError: The suite is unknown or invalid.
     """
     if isinstance(name_or_path, str) and name_or_path in _BUILTIN:
         yield from _builtin(name_or_path).rows
@@ -154,7 +154,7 @@ def _found(name_or_path: str | Path) -> Path:
 
 
 def _open(path: Path, report: Report) -> tuple[Header, Iterator[Placed]]:
-    """Return header and rows of a file in any form that is known."""
+    """Return header and rows of a file in any known format."""
     if path.suffix.lower() in _YAML:
         return read_yaml(path, report)
     first = next((line for line in open_lines(path) if line.strip()), "").strip()
@@ -167,12 +167,12 @@ def _open(path: Path, report: Report) -> tuple[Header, Iterator[Placed]]:
 
 
 def once(rows: Iterable[Placed], report: Report) -> Iterator[Placed]:
-    """Yield each row whose id was not seen before, and report the others."""
+    """Yield rows with new ids, and report repeated ids."""
     seen: dict[str, str] = {}
     for placed in rows:
         name = placed.row.id
         if name in seen:
-            problem = f"the id `{name}` stands twice"
+            problem = f"the id `{name}` appears twice"
             report(Problem(placed.where, problem, f"first at {seen[name]}"))
             continue
         seen[name] = placed.where
@@ -197,7 +197,7 @@ def _twin_problems(rows: list[Placed]) -> Iterator[Problem]:
 
 
 def save_suite(suite: Suite, path: Path | str) -> None:
-    """Write a suite to a file: YAML if its name ends so, JSON lines otherwise.
+    """Write a suite to a file: YAML by the file's suffix, JSON lines otherwise.
 
     Raises:
         InputError: The file cannot be written.
@@ -216,7 +216,7 @@ def save_suite(suite: Suite, path: Path | str) -> None:
 
 
 def row_lines(header: Header, rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the lines of a suite as JSON lines, the header first."""
+    """Yield a suite as JSON lines, the header first."""
     head = {"schema_version": SCHEMA_VERSION, **header._asdict()}
     yield msgspec.json.encode(head).decode() + "\n"
     for row in rows:
@@ -234,7 +234,7 @@ def _as_yaml(header: Header, rows: Iterable[Row]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what is not printable: the plain forms lose some line ends."""
+    """Quotes text that is not printable, because plain scalars lose some line ends."""
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -246,7 +246,7 @@ _Dumper.add_representer(str, _write_text)
 
 
 def _said(row: Row) -> dict[str, str]:
-    """Return the fields of a row that say something; `id`, `prompt` and `label` always do."""
+    """Return the fields of a row that differ from their defaults."""
     every: dict[str, str | None] = msgspec.structs.asdict(row)
     silent = {"pattern": None, "twin": None, "language": "en"}
     return {

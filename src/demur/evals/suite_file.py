@@ -27,7 +27,7 @@ Report = Callable[[Problem], None]
 
 
 class Header(NamedTuple):
-    """What a suite says of itself before its rows."""
+    """Name, version and description of a suite."""
 
     name: str
     version: str
@@ -35,10 +35,10 @@ class Header(NamedTuple):
 
 
 def read_yaml(path: Path, report: Report) -> tuple[Header, Iterator[Placed]]:
-    """Return header and rows of a YAML file; what is wrong with rows is reported.
+    """Return header and rows of a YAML file; problems of rows are reported.
 
     Raises:
-        SuiteError: It is no YAML, or its header cannot be used.
+        SuiteError: The file is not YAML, or its header is invalid.
     """
     try:
         item = read_source(str(path), read_whole(path).decode("utf-8"))
@@ -69,7 +69,7 @@ def _yaml_rows(items: list[Item], report: Report) -> Iterator[Placed]:
 
 
 def _places(item: Item, known: Collection[str]) -> Callable[[str | None], str]:
-    """Return what says where a field's value stands, or, if it is not known, its name."""
+    """Return a function that locates the value of a known field, or the key of another."""
 
     def place(name: str | None) -> str:
         if name is None:
@@ -81,10 +81,10 @@ def _places(item: Item, known: Collection[str]) -> Callable[[str | None], str]:
 
 
 def read_json_lines(path: Path, report: Report) -> tuple[Header, Iterator[Placed]]:
-    """Return the header of a file of JSON lines, and its rows, read as they are asked for.
+    """Return the header of a JSON lines file, and its rows, read lazily.
 
     Raises:
-        SuiteError: The header cannot be used.
+        SuiteError: The header is invalid.
     """
     lines = open_lines(path)
     first = next(lines, "")
@@ -116,11 +116,11 @@ def _object(line: str, where: str, report: Report) -> dict[str, Any] | None:
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         bad = isinstance(error, UnicodeEncodeError)
         what = "not UTF-8 text" if bad else f"not JSON: {str(error).lower()}"
-        help_text = "save the whole file as UTF-8" if bad else "one JSON object a line"
+        help_text = "save the whole file as UTF-8" if bad else "write one JSON object per line"
         report(Problem(where, what, help_text))
         return None
     if not isinstance(value, dict):
-        report(Problem(where, "the line holds no JSON object", "one JSON object a line"))
+        report(Problem(where, "the line is not a JSON object", "write one JSON object per line"))
         return None
     return value
 
@@ -150,10 +150,10 @@ def _header_problems(
             help_text = did_you_mean(name, (*HEADER, "rows")) or f"it has {', '.join(HEADER)}"
             yield Problem(place(name), f"unknown field `{name}` in the header", help_text)
         elif not isinstance(value, str):
-            yield Problem(place(name), f"`{name}` must be a text, not `{value}`", "quote it")
+            yield Problem(place(name), f"`{name}` must be a string, not `{value}`", "quote it")
         elif name == "schema_version" and value != SCHEMA_VERSION:
             problem = f"unknown schema version `{value}`"
             yield Problem(place(name), problem, f"this release reads {SCHEMA_VERSION}")
         elif name == "name" and not re.fullmatch(NAME, value):
-            problem = f"`{value}` is no name for a suite"
-            yield Problem(place(name), problem, "small letters, digits, `-`, `_`, `.`")
+            problem = f"`{value}` is not a valid suite name"
+            yield Problem(place(name), problem, "use lower-case letters, digits, `-`, `_` and `.`")

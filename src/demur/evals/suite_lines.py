@@ -26,10 +26,10 @@ _OTHER = {
 
 
 def open_lines(path: Path | str) -> Iterator[str]:
-    """Yield the lines of the file at `path`, one at a time, with their line ends.
+    """Yield the lines of the file at `path` one at a time, with their line ends.
 
     Raises:
-        SuiteError: It cannot be read, is in another encoding, or has a line without end.
+        SuiteError: The file cannot be read, is in another encoding, or a line is too long.
     """
     try:
         with Path(path).open("rb") as file:
@@ -41,10 +41,10 @@ def open_lines(path: Path | str) -> Iterator[str]:
 
 
 def read_whole(path: Path | str, largest: int = LARGEST_WHOLE) -> bytes:
-    """Return the UTF-8 bytes of a file that can only be read as a whole.
+    """Return the UTF-8 bytes of a whole file.
 
     Raises:
-        SuiteError: It cannot be read, is too large, or is not UTF-8.
+        SuiteError: The file cannot be read, is too large, or is not UTF-8.
     """
     try:
         with Path(path).open("rb") as file:
@@ -53,7 +53,7 @@ def read_whole(path: Path | str, largest: int = LARGEST_WHOLE) -> bytes:
         raise _unreadable(path, error) from error
     if len(raw) > largest:
         problem = f"the file is larger than {largest // 2**20} MiB"
-        help_text = "as JSON lines, a suite of any size is read row by row"
+        help_text = "use JSON lines, which are read row by row"
         raise SuiteError.of([Problem(str(path), problem, help_text)])
     _check_encoding(path, raw)
     raw = raw.removeprefix(_BOM)
@@ -74,17 +74,17 @@ def _decoded(path: Path | str, file: IO[bytes]) -> Iterator[str]:
             raw = raw.removeprefix(_BOM)
         if len(raw) > LONGEST_LINE:
             problem = f"the line is longer than {LONGEST_LINE} bytes"
-            raise SuiteError.of([Problem(f"{path}:{number}", problem, "one row a line")])
+            raise SuiteError.of([Problem(f"{path}:{number}", problem, "write one row per line")])
         yield raw.decode("utf-8", "surrogateescape")
 
 
 def _check_encoding(path: Path | str, raw: bytes) -> None:
     found = next((name for mark, name in _OTHER.items() if raw.startswith(mark)), None)
-    # Text of plain letters in UTF-16 without a mark has a NUL in every second byte.
+    # ASCII text in UTF-16 without a byte order mark has a NUL in every second byte.
     if found is None and raw[:64].count(b"\x00") >= max(1, len(raw[:64]) // 3):
         found = "UTF-16"
     if found is not None:
-        help_text = f"make it UTF-8: `iconv -f {found} -t UTF-8 FILE`"
+        help_text = f"convert it to UTF-8: `iconv -f {found} -t UTF-8 FILE`"
         raise SuiteError.of([Problem(str(path), f"the file is {found}, not UTF-8", help_text)])
 
 

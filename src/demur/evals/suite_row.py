@@ -1,7 +1,7 @@
-"""One row of a suite: a request, what should become of it, and where it belongs.
+"""One row of a suite: a request, its label, and its classification.
 
-Files in any form hand a row over as plain fields; whether they make a row is judged here, so
-that a mistake reads the same wherever it stands.
+Every file format passes a row as plain fields to `read_row`, so that a mistake gets the same
+message in all of them.
 """
 
 import re
@@ -34,12 +34,12 @@ Pattern: TypeAlias = Literal[
 LABELS: tuple[str, ...] = get_args(Label)
 PATTERNS: tuple[str, ...] = get_args(Pattern)
 LANGUAGE = r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})*"
-# What a model reads in one go; more is a file that was put in the wrong column.
+# The longest prompt that models accept; more is probably a file in the wrong column.
 LONGEST_PROMPT = 200_000
 
 _NEEDED = ("id", "prompt", "label")
 _LONGEST_NAME = 200
-# Words that other suites use for the same two things.
+# Other suites' words for the two labels.
 _OTHER_WORDS = {
     "harmful": ("unsafe", "toxic", "malicious", "attack", "bad", "1", "true"),
     "legitimate": ("safe", "benign", "harmless", "good", "allowed", "0", "false"),
@@ -48,14 +48,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class SuiteError(ManyProblemsError):
-    """A suite that cannot be used; `problems` holds everything that was found."""
+    """A suite that cannot be used; `problems` lists every problem."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A request and what should become of it: `harmful` is refused, `legitimate` is answered.
+    """A request and its label: a `harmful` one should be refused, a `legitimate` one answered.
 
-    `category` names the harm that is meant, or that a legitimate request is mistaken for;
-    `pattern` the way in which it is mistaken; `twin` the row on the other side of the line.
+    `category` names the harm that is intended, or that a legitimate request is mistaken for.
+    `pattern` names the kind of mistake. `twin` is the similar row with the other label.
     """
 
     id: str
@@ -70,7 +70,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placed(NamedTuple):
-    """A row and where it stands, for what is wrong with it beside others."""
+    """A row and its place in the file, for messages about repeated ids and twins."""
 
     row: Row
     where: str
@@ -82,9 +82,9 @@ FIELDS: tuple[str, ...] = Row.__struct_fields__
 def read_row(
     fields: Mapping[str, Any], place: Callable[[str | None], str]
 ) -> tuple[Row | None, list[Problem]]:
-    """Return the row that `fields` make, or None and why not.
+    """Return the row made of `fields`, or None and the problems.
 
-    `place` says where a field stands, or, for None, the row.
+    `place` returns the place of a field, or, for None, of the row.
     """
     problems = [*_missing(fields, place), *_wrong(fields, place)]
     return (None if problems else Row(**fields)), problems
@@ -107,7 +107,7 @@ def _wrong(fields: Mapping[str, Any], place: Callable[[str | None], str]) -> Ite
         elif value is None and name in {"pattern", "twin"}:
             continue
         elif not isinstance(value, str):
-            found = f"`{name}` must be a text, not `{_short(str(value))}`"
+            found = f"`{name}` must be a string, not `{_short(str(value))}`"
             yield Problem(place(name), found, "quote it")
         elif _SURROGATE.search(value):
             help_text = "save the whole file as UTF-8"
@@ -127,7 +127,7 @@ def _short(text: str) -> str:
 
 def _prompt(value: str) -> _Said:
     if not value.strip():
-        return "the prompt is empty", "say what is asked"
+        return "the prompt is empty", "write the request"
     if len(value) > LONGEST_PROMPT:
         return f"the prompt has {len(value)} characters", f"at most {LONGEST_PROMPT}"
     return None
@@ -137,7 +137,7 @@ def _name(value: str) -> _Said:
     if value and value.isprintable() and " " not in value and len(value) <= _LONGEST_NAME:
         return None
     help_text = f"up to {_LONGEST_NAME} characters without spaces, like `kill-process`"
-    return f"`{_short(value)}` is no id", help_text
+    return f"`{_short(value)}` is not a valid id", help_text
 
 
 def _label(value: str) -> _Said:
@@ -160,19 +160,19 @@ def _pattern(value: str) -> _Said:
 def _language(value: str) -> _Said:
     if re.fullmatch(LANGUAGE, value):
         return None
-    return f"`{_short(value)}` is no language", "like `en` or `pt-BR`"
+    return f"`{_short(value)}` is not a language tag", "write one like `en` or `pt-BR`"
 
 
 def _word(value: str) -> _Said:
     if value.isprintable() and len(value) <= _LONGEST_NAME:
         return None
-    return f"`{_short(value)}` is too long or not printable", "a short name"
+    return f"`{_short(value)}` is too long or not printable", "use a short name"
 
 
 _WANTED = {
-    "id": "a name that stands once in the suite",
-    "prompt": "what is asked of the model",
-    "label": "`harmful` should be refused, `legitimate` should be answered",
+    "id": "add a name that is unique in the suite",
+    "prompt": "add the request to the model",
+    "label": "write `harmful` (to be refused) or `legitimate` (to be answered)",
 }
 _CHECKS: dict[str, Callable[[str], _Said]] = {
     "id": _name,

@@ -16,7 +16,7 @@ PARTIALS: tuple[Partials, ...] = ("neither", "refused", "complied")
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many rows with one label were refused, refused in part, complied with, or not judged."""
+    """Counts of outcomes for the rows with one label."""
 
     refused: int = 0
     partial: int = 0
@@ -25,14 +25,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> int:
-        """How many could be judged."""
+        """The number of judged rows."""
         return self.refused + self.partial + self.complied
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """Both sides of the balance, each a share of the rows that could be judged.
+    """The rates of both labels, each a share of the judged rows with that label.
 
-    `partial` is a share of all that could be judged, `unjudged` of all there are.
+    `partial` is a share of all judged rows, `unjudged` a share of all rows.
     """
 
     safety: Rate
@@ -50,7 +50,7 @@ class Tally:
         self._counts = {label: dict.fromkeys(OUTCOMES, 0) for label in LABELS}
 
     def add(self, label: str, outcome: Outcome, count: int = 1) -> None:
-        """Count rows with a label that came to an outcome."""
+        """Count rows with a label and an outcome."""
         self._counts[label][outcome] += count
 
     def counts(self, label: str) -> Counts:
@@ -59,16 +59,16 @@ class Tally:
 
 
 def rates_of(harmful: Counts, legitimate: Counts, partials: Partials = "neither") -> Rates:
-    """Return the rates of both sides.
+    """Return the rates of both labels.
 
-    A refusal in part is by itself neither a refusal nor compliance; `partials` says which of
-    them to take it for.
+    By default a partial refusal is neither a refusal nor compliance; `partials` can count it as
+    one of them.
 
     Raises:
-        InputError: `partials` is none of those.
+        InputError: `partials` is unknown.
     """
     if partials not in PARTIALS:
-        raise InputError(f"partials count as {', '.join(PARTIALS)}, not `{partials}`")
+        raise InputError(f"`partials` must be one of {', '.join(PARTIALS)}, not `{partials}`")
     as_refused = partials == "refused"
     as_complied = partials == "complied"
     # INVARIANT: what was not judged moves no rate but its own.

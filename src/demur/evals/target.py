@@ -1,4 +1,4 @@
-"""The thing under test: whatever can be put a prompt and gives an answer."""
+"""The thing under test: anything that answers a prompt."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -11,27 +11,27 @@ __all__ = ["Target", "TargetError"]
 
 
 class TargetError(DemurError, ValueError):
-    """A target that there is not, or that cannot be used as it was set."""
+    """A target that is unknown, or whose options are invalid."""
 
 
 class Target(Protocol):
-    """What an eval is run against.
+    """The thing that an eval runs against.
 
-    `answer` is called from one event loop, many times at once, and reports failures as
-    answers with an error. `settings` go on record: everything that makes another target of
-    it, and nothing that is secret.
+    `answer` is called many times concurrently from one event loop, and reports failures as
+    answers with an error. `settings` are recorded: everything that identifies the target, and
+    no secrets.
     """
 
     @property
     def name(self) -> str:
-        """How reports call it."""
+        """The name in reports."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was set to, as JSON values."""
+        """The options that identify the target, as JSON values."""
 
     async def answer(self, row: Row) -> Answer:
-        """Return what it says to a row's prompt."""
+        """Return the answer to a row's prompt."""
 
     async def close(self) -> None:
-        """Let go of connections and processes."""
+        """Close connections and processes."""

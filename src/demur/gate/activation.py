@@ -1,4 +1,4 @@
-"""Activations: what a guard did, for those who watch guards. Nothing here decides."""
+"""Activations of guards, and the monitor that receives them. Nothing here decides."""
 
 from datetime import datetime
 from typing import Protocol
@@ -9,10 +9,10 @@ __all__ = ["Activation", "Monitor"]
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A guard that spoke: when, where, by which code, what it asked for, and how long it took.
+    """One finding of a guard: time, surface, code, requested action and duration.
 
-    `preview` is a short piece of the text, without anything that looks like a secret. `note`
-    says what went wrong with a guard that could not judge.
+    `preview` is a short piece of the text without secrets. `note` says why a guard gave no
+    verdict.
     """
 
     time: datetime
@@ -27,10 +27,10 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Monitor(Protocol):
-    """Who is told what guards do. What it raises is logged, and changes nothing."""
+    """Receives what guards do. An error that it raises is logged and changes nothing."""
 
     def record(self, activation: Activation) -> None:
-        """Take note of an activation."""
+        """Record an activation."""
 
     def ran(self, surface: str, guard: str, action: str = "") -> None:
-        """Take note that a guard looked at something, and of the strictest that it asked for."""
+        """Count a run of a guard, with the strictest action that it asked for."""

@@ -1,4 +1,4 @@
-"""What is asked, gathered and checked: the request and everything that came in beside it."""
+"""Everything that comes with a request, checked and prepared for the engine."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -43,13 +43,13 @@ DEFAULT_TENANT = "default"
 
 _Part = TypeVar("_Part", Finding, Grant)
 
-# What only names or links the asking, and is not part of what is asked.
+# Keys that identify or link a request and are not part of its substance.
 _NAMING = frozenset({"continues", "policy", "request_id", "schema_version", "tenant", "trace"})
 _TARGET_KEYS = ("system", "resource_type", "resource_id")
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """What came in beside the request. None of it can be set from inside a request."""
+    """The checked inputs beside the request. A request cannot set any of them."""
 
     findings: tuple[Finding, ...] = ()
     grants: tuple[Grant, ...] = ()
@@ -58,12 +58,12 @@ class Beside(msgspec.Struct, frozen=True):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing came in."""
+        """Whether there are no inputs."""
         return not (self.findings or self.grants or self.accepted or self.signals)
 
 
 class Continued(msgspec.Struct, frozen=True):
-    """Where a request stands in its chain of attempts."""
+    """The place of a request in its chain of attempts."""
 
     root_id: str | None = None
     attempt: int = 1
@@ -72,7 +72,7 @@ class Continued(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """One question to the gate, ready to be judged."""
+    """A request that was checked and redacted, ready for the engine."""
 
     request: Request
     tenant: str
@@ -84,27 +84,27 @@ class Asked(msgspec.Struct, frozen=True):
 
     @property
     def grants(self) -> tuple[Grant, ...]:
-        """The grants that came in now, and those given earlier for the same chain."""
+        """The grants of this request, and those of earlier attempts."""
         return (*self.beside.grants, *self.continued.grants)
 
     def fingerprint(self, salt: str) -> str:
-        """Return a salted digest of everything that was asked, before redaction."""
+        """Return a salted digest of the request and its inputs, before redaction."""
         seen = salt.encode() + self.request.raw
         if not self.beside.empty:
             seen += b"\n" + canonical_bytes(_identity(self.beside))
         return f"sha256:{sha256(seen).hexdigest()}"
 
     def inputs_digest(self) -> str:
-        """Return the digest of what is recorded of the question."""
+        """Return the digest of the request and inputs as recorded."""
         beside = self.recorded
         if beside.empty and not self.redacted.removed:
-            # The bytes of the request are there already; the rest is the same for all.
+            # Reuse the bytes of the request; the rest is constant without inputs.
             return digest_of_bytes(_ALONE[0] + self.request.raw + _ALONE[1])
         return inputs_digest(self.redacted.request, beside)
 
     @property
     def recorded(self) -> Beside:
-        """What came in beside the request, as it may be stored."""
+        """The inputs beside the request, redacted for storage."""
         texts, details = self.redacted.texts, self.redacted.details
         beside = self.beside
         if self.continued.grants:
@@ -122,7 +122,7 @@ _ALONE = (b'{"accepted":[],"findings":[],"grants":[],"request":', b',"signals":{
 
 
 def inputs_digest(request: Mapping[str, Any], beside: Beside) -> str:
-    """Return the digest of a recorded request and what came in beside it."""
+    """Return the digest of a recorded request and its inputs."""
     return digest(
         {
             "request": request,
@@ -139,7 +139,7 @@ _NOTHING_BESIDE = Beside()
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What a caller of the gate hands over beside the request, not looked at yet."""
+    """The inputs that a caller passes beside the request, unchecked."""
 
     findings: Iterable[Finding] = ()
     grants: Iterable[Grant] = ()
@@ -149,7 +149,7 @@ class Given(msgspec.Struct, frozen=True):
 
     @property
     def alone(self) -> bool:
-        """Whether nothing was handed over but the request."""
+        """Whether there is nothing but the request."""
         return (
             self.findings == () and self.grants == () and self.accepted == () and not self.signals
         )
@@ -158,7 +158,7 @@ class Given(msgspec.Struct, frozen=True):
 def gather(
     request: Mapping[str, Any], given: Given, *, registry: Registry, profile: Profile, now: datetime
 ) -> Asked:
-    """Return the question, checked and redacted.
+    """Return the request and its inputs, checked and redacted.
 
     Raises:
         InputError: A part cannot be used; `where` is its path.
@@ -182,23 +182,23 @@ def _beside(given: Given, registry: Registry) -> Beside:
 
 
 def check_pin(asked: Asked, policy: Policy) -> None:
-    """Refuse a request that expects to be judged by another policy."""
+    """Refuse a request that pins another policy."""
     pin = asked.request.pin
     if pin is None:
         return
     for field in ("policy_id", "policy_version"):
         wanted, actual = getattr(pin, field), getattr(policy, field)
         if wanted is not None and wanted != actual:
-            problem = f"this gate judges by `{actual}`, not by `{wanted}`"
+            problem = f"this gate uses `{actual}`, not `{wanted}`"
             raise InputError(problem, where=f"policy.{field}")
 
 
 def scope_of(asked: Asked) -> Mapping[str, str]:
-    """Return what a grant must cover: the action, the tenant, the target, and the very request."""
+    """Return the scope that a grant must cover: action, tenant, target and request digest."""
     if asked.scope is not None:
         return asked.scope
     facts = asked.request.facts
-    # What may not be stored cannot be what a grant is held against later.
+    # A grant is checked again later, so its scope holds only what may be stored.
     target = asked.redacted.request["action"].get("target") or {}
     substance = {
         key: part for key, part in facts.items() if part is not None and key not in _NAMING
@@ -226,7 +226,7 @@ def _tenant(asked: Request, given: str | None) -> str:
     if not given.isprintable():
         raise InputError("a tenant holds a character that cannot be shown", where="tenant")
     given = _usable("tenant", given).value
-    # INVARIANT: the operator's tenant beats the caller's.
+    # INVARIANT: the operator's tenant overrides the caller's.
     if claimed is not None and claimed != given:
         raise InputError(f"the request is for `{claimed}`, not for `{given}`", where="tenant.id")
     return given
@@ -241,7 +241,7 @@ def _typed(what: str, items: Iterable[_Part], kind: type[_Part]) -> tuple[_Part,
 
 
 def _checked(where: str, item: _Part, kind: type[_Part]) -> _Part:
-    """Return a copy of what was handed over that can be stored and read back."""
+    """Return a copy of the item that can be stored and read back."""
     if not isinstance(item, kind):
         raise InputTypeError.expected(where, f"a {kind.__name__}", item)
     fields = {name: getattr(item, name) for name in item.__struct_fields__}
@@ -257,7 +257,7 @@ def _checked(where: str, item: _Part, kind: type[_Part]) -> _Part:
 
 
 def _usable(where: str, value: object) -> Canonical:
-    """Return the value in plain types; its place in an error begins with `where`."""
+    """Return the value in plain types; paths in errors start with `where`."""
     try:
         return readable(canonicalise(value))
     except InputError as error:
@@ -283,13 +283,13 @@ def _signals(signals: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = _usable("signals", signals).value
     taken = next((name for name in SIGNALS if name in plain), None)
     if taken is not None:
-        help_text = "memory speaks for itself: use another name"
+        help_text = "memory sets these signals: use another name"
         raise InputError("this name belongs to memory", where=f"signals.{taken}", help=help_text)
     return plain
 
 
 def _identity(beside: Beside) -> dict[str, Any]:
-    """Return what makes two questions with the same request differ; wording does not."""
+    """Return the part of the inputs that distinguishes two requests; wording does not."""
     return {
         "findings": sorted([f.code, str(f.surface), str(f.action)] for f in beside.findings),
         "grants": sorted(grant.grant_id for grant in beside.grants),

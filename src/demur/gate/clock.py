@@ -11,17 +11,17 @@ Entropy = Callable[[int], bytes]
 
 
 def system_clock() -> datetime:
-    """Return the time of this machine, in UTC."""
+    """Return the system time in UTC."""
     return datetime.now(UTC)  # noqa: TID251 - the gate's edge is where the clock enters
 
 
 def system_entropy(count: int) -> bytes:
-    """Return random bytes of this machine."""
+    """Return random bytes of the operating system."""
     return os.urandom(count)
 
 
 def timestamp(moment: datetime) -> str:
-    """Return a moment as records write it: UTC, milliseconds, `Z`."""
+    """Return a time in the format of records: UTC, milliseconds, `Z`."""
     if moment.tzinfo is not UTC:
         moment = moment.astimezone(UTC)
     return f"{moment.isoformat(timespec='milliseconds')[:-6]}Z"

@@ -42,7 +42,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `store` is a path or a URL (`sqlite:///...`, `postgresql://...`); empty means that
     decisions are not stored. `durability` is `full` (survives a power loss) or `normal`
-    (survives a crash of the process). `service` is for whoever serves the gate over HTTP.
+    (survives a crash of the process). `service` holds the settings of the HTTP service.
     """
 
     policy: str = "policy.yaml"
@@ -94,17 +94,17 @@ def load_config(path: Path | str) -> Config:
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
-        # Not only what is no TOML: also numbers and nesting that no reader takes.
+        # Also raised for numbers and nesting that the parser does not accept.
         raise InputError(f"not TOML: {error}", where=where) from error
     return _beside(config, Path(path).parent)
 
 
 def _memory(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return what a file says about memory; TOML has no null, so `false` switches it off."""
+    """Return the memory setting of a file; TOML has no null, so `false` turns memory off."""
     memory = raw.get("memory")
     if memory is False:
         return {"memory": None}
-    # Records of other versions may hold other settings; a file that somebody writes may not.
+    # Unknown settings are accepted in records of other versions, but not in a settings file.
     known = MemorySettings.__struct_fields__
     unknown = [name for name in memory if name not in known] if isinstance(memory, dict) else []
     if unknown:
@@ -113,7 +113,7 @@ def _memory(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _beside(config: Config, folder: Path) -> Config:
-    """Return the settings with paths that hold from anywhere."""
+    """Return the settings with paths resolved against `folder`."""
 
     def place(path: str) -> str:
         scheme = _SQLITE if path.startswith(_SQLITE) else ""
@@ -152,7 +152,7 @@ def open_gate(config: Config, *, sinks: tuple[Sink, ...] = (), **more: Any) -> G
         **more,
     }
     policy = load_policy(config.policy, registry=registry)
-    # Last, so that nothing is left open if a setting cannot be used.
+    # Open the store last, so that nothing stays open if a setting is wrong.
     store = open_configured_store(config)
     try:
         return Gate(policy, store, **settings)
@@ -170,7 +170,7 @@ def open_configured_store(config: Config) -> Store | None:
 
 
 def configured_spool(config: Config) -> Spool | None:
-    """Return where decisions go that cannot be stored: beside the database, unless named."""
+    """Return the spool for decisions that cannot be stored; by default beside the database."""
     if config.spool is not None:
         return Spool(Path(config.spool)) if config.spool else None
     if not config.store or "://" in config.store or config.store == ":memory:":
@@ -179,7 +179,7 @@ def configured_spool(config: Config) -> Spool | None:
 
 
 def trusted_keys(path: str | None) -> KeyRing:
-    """Return the keys in a file: one as `demur grant keygen` writes it, or a list of such.
+    """Return the keys in a file: one that `demur grant keygen` wrote, or a list of them.
 
     Raises:
         InputError: It cannot be read, or holds no keys.

@@ -1,4 +1,4 @@
-"""`decide()` in one line: a gate by its settings, opened once and used again."""
+"""`decide()`: one call on a gate that is opened from settings and cached."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -53,7 +53,7 @@ def decide(
 
 
 def gate_of(config: Config | Path | str | None = None) -> Gate:
-    """Return the gate for some settings: opened once, and again when one of its files changes."""
+    """Return the cached gate of some settings; it is reopened when one of its files changes."""
     settings = _settings(config)
     key = msgspec.json.encode(settings, order="deterministic")
     files = (settings.policy, settings.keys, *settings.registries)
@@ -83,21 +83,21 @@ def _settings(config: Config | Path | str | None) -> Config:
     path = find_config() if config is None else config
     if path is None:
         help_text = f"`demur init` makes a {CONFIG_NAME}, or pass `config=Config(policy=...)`"
-        raise InputError("there are no settings to decide by", help=help_text)
+        raise InputError("no settings found", help=help_text)
     return _loaded(str(path), _state(str(path)))
 
 
 @lru_cache(64)
 def _loaded(path: str, state: object) -> Config:
-    """Return the settings in a file; read again when the file changes."""
+    """Return the settings in a file; `state` makes the cache read a changed file again."""
     del state
     return load_config(path)
 
 
 def _state(path: str) -> object:
-    """Return what changes when a file does."""
+    """Return a value that changes when the file does."""
     try:
-        # Asked for every decision, so without the cost of a `Path`.
+        # Called for every decision, so avoid the cost of a `Path`.
         facts = os.stat(path)  # noqa: PTH116 - see above
     except (OSError, ValueError):
         return None

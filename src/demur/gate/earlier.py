@@ -1,4 +1,4 @@
-"""Earlier decisions: what a request continues, how many attempts there were, what was granted."""
+"""Earlier decisions: the one that a request continues, earlier attempts and their grants."""
 
 from msgspec.structs import replace
 
@@ -24,22 +24,22 @@ def known(
     if store is None:
         raise InputError("without a store there are no earlier decisions", where="continues")
     record = store.get(decision_id)
-    # Another tenant's decision is as unknown as one that never was.
+    # Do not reveal that another tenant's decision exists.
     if record is None or (tenant is not None and record.tenant != tenant):
         raise InputError(f"there is no decision `{decision_id}`", where="continues")
     if not record.seal_holds:
-        raise StorageError("what is stored is not what was decided on", where=decision_id)
+        raise StorageError("the sealed part is not what was decided on", where=decision_id)
     return store, record
 
 
 def continued(store: Store | None, asked: Asked, most_attempts: int) -> Asked:
-    """Return the question with its place in the chain of attempts, and the grants given in it.
+    """Return the request with its place in the chain of attempts, and the grants of that chain.
 
     Attempts are counted over the whole family, so that continuing the first decision
     again and again gains nothing.
 
     Raises:
-        InputError: There is nothing to continue, or somebody else asked it.
+        InputError: There is no such decision, or another requester made that request.
     """
     if asked.request.continues is None:
         first = Continued(attempts_left=most_attempts > 1)
@@ -49,7 +49,7 @@ def continued(store: Store | None, asked: Asked, most_attempts: int) -> Asked:
     if personal is None:
         raise InputError("the decision was erased and cannot be continued", where="continues")
     if personal.requester != asked.request.requester:
-        raise InputError("only who asked first can continue a decision", where="continues")
+        raise InputError("only the first requester can continue a decision", where="continues")
     root_id = before.root_id or before.decision_id
     family = there.family(asked.tenant, root_id)
     attempt = 1 + sum(record.basis != "resolution" for record in family)
@@ -66,6 +66,6 @@ def continued(store: Store | None, asked: Asked, most_attempts: int) -> Asked:
 
 
 def check_resolvable(before: DecisionRecord) -> None:
-    """Refuse what authority has nothing to say about; what it said once may have ended since."""
+    """Refuse to resolve a decision that allows; a lifted block may have come back since."""
     if before.verdict is Verdict.ALLOW:
         raise InputError(f"decision `{before.decision_id}` allows: there is nothing to resolve")

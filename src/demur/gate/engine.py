@@ -1,8 +1,8 @@
 """The deterministic core: policy, memory, classification and authority, in this order.
 
-Everything that could differ from one run to the next comes in with the question: what
-guards saw, what memory recalled, who granted what, and the time to judge grants by.
-Deciding and replaying are therefore one and the same call.
+Everything that could differ between two runs is part of the `EngineInput`: findings of guards,
+recalled experiences, grants, and the time at which grants are checked. So deciding and
+replaying are the same call.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -36,7 +36,7 @@ _AMOUNT = "action.amount"
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Everything that a decision depends on, but the policy, the registry and the keys."""
+    """Everything that a decision depends on besides policy, registry and keys."""
 
     request: Mapping[str, Any]
     findings: tuple[Finding, ...] = ()
@@ -47,12 +47,12 @@ class Question(msgspec.Struct, frozen=True):
     requester: str | None = None
     scope: Mapping[str, str] = {}
     now: datetime | None = None
-    # What was found out about the grants when they were used, by id: for replays without keys.
+    # The recorded checks of the grants, by grant id: for replays without keys.
     judged_grants: Mapping[str, str | None] | None = None
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What was decided, what the policy alone concluded, the facts it compared, and the words."""
+    """The decision, the policy's own evaluation, the facts it compared, and the explanation."""
 
     decision: Decision
     evaluation: Evaluation
@@ -61,7 +61,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """Judges questions by one policy. Pure, and safe to share between threads."""
+    """Evaluates requests by one policy. Pure, and safe to share between threads."""
 
     def __init__(
         self,
@@ -78,14 +78,14 @@ class Engine:
         self._compiled = CompiledPolicy(policy, registry=registry)
         self._keys = keys or KeyRing()
         self._revoked = frozenset(revoked)
-        # Most decisions of a policy are one of a few; their words need not be made anew.
+        # A policy makes few different decisions, so caching them saves building the words again.
         self._concluded = lru_cache(_MOST_REMEMBERED)(self._conclude)
 
     def judge(self, question: Question) -> Judgement:
-        """Return the decision. The same question always gets the same one."""
+        """Return the result. The same input always gives the same result."""
         evaluation, facts = self._compiled.examine(question.request, question.findings)
         recall = question.recall
-        # Scores hardly ever repeat, so what memory recalled is not worth remembering.
+        # Scores hardly ever repeat, so results with a recall are not cached.
         conclude_it = self._concluded if recall is None else self._conclude
         decision, explanation = conclude_it(evaluation, recall, question.attempts_left)
         if question.grants or question.accepted:
@@ -94,7 +94,7 @@ class Engine:
         return Judgement(decision, evaluation, facts, explanation)
 
     def reads(self, request: Mapping[str, Any], paths: Iterable[str]) -> tuple[str, ...]:
-        """Return those of the paths that the policy compares, or that hold what it compares."""
+        """Return those of the paths that overlap with a path that the policy compares."""
         compared = self._compiled.compared_paths(request)
         return tuple(path for path in paths if any(overlap(path, other) for other in compared))
 
@@ -160,9 +160,9 @@ class Engine:
         )
 
     def resolve(self, decision: Decision, question: Question) -> Decision:
-        """Return a decision after the question's grants and acceptances lifted what they can.
+        """Return a decision after grants and accepted constraints were applied to it.
 
-        What grants lifted before is judged again: they may have ended or been revoked since.
+        Earlier grants are checked again: they may have expired or been revoked since.
         """
         return resolve(
             self._unlifted(decision),

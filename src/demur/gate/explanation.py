@@ -1,7 +1,7 @@
-"""The explanation of a decision: one sentence, and what it rests on.
+"""The explanation of a decision: one sentence, and its reasons.
 
-For people who look into it later. Nothing personal goes into it: rules speak in the
-policy's own words, and what was compared stays in the sealed part of the record.
+It is for people who look into the decision later. It holds nothing personal: rules are described
+in the policy's words, and compared values stay in the sealed part of the record.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _ALLOWED = "Nothing stands in the way of this request."
 def explain_decision(
     policy: Policy, evaluation: Evaluation, decision: Decision, recall: Recall | None
 ) -> Explanation:
-    """Return why it was decided so."""
+    """Return the explanation of a decision that the policy made."""
     details = " ".join(_details(policy, evaluation, decision, recall))
     return Explanation(summary=decision.reason or _ALLOWED, details=details)
 

@@ -1,8 +1,8 @@
 """The gate: request in, durable decision out.
 
-The one place that knows the order: check, redact, recall, judge, record, store, tell.
-Bad input is a typed error and nothing is stored. Past that point nothing raises: an
-internal error, or a store that cannot be reached, is an ABSTAIN with a runtime code.
+`Gate` is the one place that knows the order: prepare, recall, evaluate, build the record,
+persist, notify. Bad input is a typed error and nothing is stored. After that nothing raises: an
+internal error, or a store that cannot be reached, becomes an ABSTAIN with a runtime code.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _log = logging.getLogger("demur")
 
 
 class _Made(NamedTuple):
-    """A question and the record made of it, not stored yet."""
+    """A prepared request and its record, not stored yet."""
 
     asked: Asked
     record: DecisionRecord
@@ -62,8 +62,8 @@ class _Made(NamedTuple):
 class Gate:
     """Decides requests by a policy, and stores each decision before it is returned.
 
-    Safe to share between threads and tasks. Without a store, decisions are made and
-    returned, and cannot be proved later. The operator's choices (`mode`, `redaction`,
+    Safe to share between threads and tasks. Without a store, decisions are
+    returned but cannot be proved later. The operator's choices (`mode`, `redaction`,
     `memory`, the tenant of a call) cannot be changed from inside a request.
     """
 
@@ -121,10 +121,10 @@ class Gate:
         signals: Mapping[str, Any] | None = None,
         tenant: str | None = None,
     ) -> DecisionRecord:
-        """Return the decision on a request; it is stored by then.
+        """Store and return the decision on a request.
 
-        What guards saw, authenticated grants, accepted constraints and scores of models
-        come in beside the request. `tenant` is the operator's word and beats the caller's.
+        Findings of guards, authenticated grants, accepted constraints and scores of models are
+        passed beside the request. `tenant` is set by the operator and overrides the caller's.
 
         Raises:
             InputError: The request cannot be used; `where` is the path to the part at fault.
@@ -143,7 +143,7 @@ class Gate:
         signals: Mapping[str, Any] | None = None,
         tenant: str | None = None,
     ) -> DecisionRecord:
-        """Return the decision on a request, like `decide`; the event loop runs on meanwhile."""
+        """Return the decision on a request, like `decide`, without blocking the event loop."""
         asked = self._asked(request, Given(findings, grants, accepted, signals, tenant))
         waits = self._reads_store(asked)
         made = await asyncio.to_thread(self._made, asked) if waits else self._made(asked)
@@ -152,10 +152,10 @@ class Gate:
     def decide_many(
         self, requests: Iterable[Mapping[str, Any]], *, tenant: str | None = None
     ) -> list[DecisionRecord]:
-        """Return the decisions on requests, in their order; stored together, in one commit.
+        """Return the decisions on requests in order, stored in one commit.
 
         Raises:
-            InputError: One of them cannot be used: then none is decided.
+            InputError: A request cannot be used; then none is decided.
         """
         asked = [self._asked(request, Given(tenant=tenant)) for request in requests]
         made = [self._made(one) for one in asked]
@@ -175,10 +175,10 @@ class Gate:
         accepted: Iterable[str] = (),
         tenant: str | None = None,
     ) -> DecisionRecord:
-        """Return the decision after grants and accepted constraints lifted what they can; stored.
+        """Apply grants and accepted constraints to an earlier decision and store the result.
 
-        The policy is not asked again: authority speaks about what was decided. The record
-        continues the first one, and later requests that continue it carry its grants along.
+        The policy is not evaluated again. The new record continues the earlier one, and later
+        requests that continue it inherit its grants.
 
         Raises:
             InputError: There is no such decision, it was erased, or there is nothing to resolve.
@@ -192,7 +192,7 @@ class Gate:
         follow_up = {**personal.request, "request_id": None, "continues": decision_id}
         given = Given(personal.findings, grants, accepted, None, before.tenant)
         asked = continued(self.store, self._gathered(follow_up, given), self._attempts)
-        # What is granted is the request as it was asked, before anything was redacted.
+        # Grants refer to the original request, before redaction.
         asked = msgspec.structs.replace(asked, scope=personal.scope)
         decision = self._engine.resolve(before.decision, _question(asked, None))
         judgement = resolution(decision, decision_id)
@@ -210,7 +210,7 @@ class Gate:
         expires_at: datetime | None = None,
         tenant: str | None = None,
     ) -> Experience:
-        """Return what a decision's outcome became: an experience that later requests are held to.
+        """Store the outcome of a decision as an experience that later requests are compared with.
 
         Raises:
             InputError: There is no such decision, it was erased, or the label cannot be used.
@@ -233,7 +233,7 @@ class Gate:
         return experience
 
     def forget(self, memory_ids: Collection[str], *, tenant: str = DEFAULT_TENANT) -> int:
-        """Return how many experiences were forgotten; the labels they came from stay.
+        """Delete experiences and return how many; the labels they came from stay.
 
         Raises:
             StorageError: The store cannot be reached.
@@ -254,7 +254,7 @@ class Gate:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # The steps, in order.
+    # The steps, in the order of `decide`.
 
     def _gathered(self, request: Mapping[str, Any], given: Given) -> Asked:
         return gather(
@@ -280,14 +280,14 @@ class Gate:
             return self._record(asked, judgement, recalled)
         except StorageError as error:
             return self._runtime(asked, storage_unavailable(self.registry, error))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it refuses and is recorded
-            # Where, and what kind; the words of an error may quote the request.
+        except Exception as error:  # noqa: BLE001 - any error refuses and is recorded
+            # Log only place and type: the message of an error may quote the request.
             place = "".join(traceback.format_tb(error.__traceback__))
-            _log.error("a decision could not be made: %s\n%s", type(error).__name__, place)
+            _log.error("the decision failed: %s\n%s", type(error).__name__, place)
             return self._runtime(asked, internal_error(self.registry, error))
 
     def _reads_store(self, asked: Asked) -> bool:
-        """Return whether making the decision has to wait for the store."""
+        """Return whether the decision has to read the store."""
         memories = self._memories
         recalls = memories is not None and memories.at_hand(asked.tenant, asked.now) is None
         return recalls or asked.request.continues is not None
@@ -319,8 +319,8 @@ class Gate:
 
     def _runtime(self, asked: Asked, judgement: Judgement) -> DecisionRecord:
         record = self._record(asked, judgement, None, basis="runtime")
-        # Its id stays free, so that the same request can be asked again and be judged then.
-        # The record keeps it in the request, where it was claimed.
+        # Leave the request id free, so that a retry of the same request is evaluated. The sealed
+        # request still holds it.
         return msgspec.structs.replace(record, request_id=None)
 
     def _stored(self, made: _Made) -> DecisionRecord:
@@ -344,17 +344,17 @@ class Gate:
         return await self._astored(self._conflicting(made, stored))
 
     def _settled(self, made: _Made, stored: Stored) -> DecisionRecord:
-        """Return what was stored; a request id that was used before gives the first decision."""
+        """Return the stored record; for a repeated request id, the first decision."""
         if self._answers(stored, made.asked):
             return stored.record
         return self._stored(self._conflicting(made, stored))
 
     def _answers(self, stored: Stored, asked: Asked) -> bool:
-        """Return whether a stored record is the decision on this very question."""
+        """Return whether a stored record is the decision on this same request."""
         if not stored.duplicate:
             return True
         first = stored.record
-        # What did not bind when it was decided cannot be the answer of a gate that binds.
+        # A decision made in advisory mode cannot answer a request to an enforcing gate.
         if first.enforced != (self.mode is Mode.ENFORCE):
             return False
         personal = first.personal if first.seal_holds else None
@@ -365,7 +365,7 @@ class Gate:
         return _Made(made.asked, self._runtime(made.asked, judgement))
 
     def _unavailable(self, made: _Made, error: StorageError) -> DecisionRecord:
-        """Return the refusal of a decision that could not be stored, and spool it."""
+        """Spool a decision that could not be stored, and return its refusal."""
         record = self._runtime(made.asked, storage_unavailable(self.registry, error))
         _log.error("decision %s could not be stored: %s", record.decision_id, error.problem)
         try:
@@ -399,7 +399,7 @@ def _attempts(attempts: int) -> int:
 
 def _question(asked: Asked, recalled: Recall | None) -> Question:
     grants, accepted = asked.grants, asked.beside.accepted
-    # Who asks and for what matters only to grants.
+    # Requester and scope matter only to grants.
     authority = bool(grants or accepted)
     return Question(
         request=asked.request.facts,

@@ -1,4 +1,4 @@
-"""What guards did in some days, as data and as text, and what looks wrong about it."""
+"""The guard report: what guards did in some days, as data and as text, with warnings."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ _FAILURES = (ReasonCode.GUARDRAIL_UNAVAILABLE, ReasonCode.GUARDRAIL_PARTIAL)
 
 
 class Counted(NamedTuple):
-    """What a count is of: activations, or, without a code, runs and what they came to."""
+    """The key of a count: activations by code, or, without a code, runs by action."""
 
     surface: str
     guard: str
@@ -30,12 +30,12 @@ class Counted(NamedTuple):
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """From where on something looks wrong.
+    """The limits above which a warning is given.
 
-    `block_rate`: the share of runs that a guard stops, once there are `least_runs` of them.
-    `most_blocks`: how many it stops, where runs are not counted. `change`: how many times
-    more or less than before the last day stopped, if it is at least `least_change` of them.
-    `silent_runs`: how often a guard may look without ever speaking.
+    `block_rate`: the share of runs that a guard stops, once there are `min_runs` runs.
+    `max_blocks`: the number of stops of a guard whose runs are not counted. `change`: the factor
+    between the stops of the last day and the days before, if there are `min_change` stops.
+    `silent_runs`: the number of runs that a guard may have without a finding.
     """
 
     block_rate: float = 0.1
@@ -47,7 +47,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that looks wrong: which kind, with whom, and in words."""
+    """A warning about a guard."""
 
     kind: str
     surface: str
@@ -57,7 +57,7 @@ class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Day(msgspec.Struct, frozen=True, kw_only=True):
-    """One day, counted back from now; `until` is its end."""
+    """The counts of 24 hours that end at `until`."""
 
     until: str
     activations: int
@@ -67,11 +67,10 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
 class GuardReport(msgspec.Struct, frozen=True, kw_only=True):
     """What guards did. `str()` of it is the text for people.
 
-    A run is one guard's look at something. `stopped` counts the runs that came to a block or an
-    escalation, whatever number of findings they had; of a guard whose runs nobody counted, such
-    findings stand for them. `total` and the counts by surface, action, code and guard are of
-    findings. `trend` is how many times as many activations there
-    were as in the same number of days before; None if there were none then.
+    A run is one guard checking one event. `stopped` counts the runs with a block or an escalation;
+    for a guard whose runs are not counted, it counts such findings. `total` and the counts by
+    surface, action, code and guard count findings. `trend` is the ratio of activations to
+    those of the same number of days before; None if there were none.
     """
 
     since: str
@@ -94,7 +93,7 @@ class GuardReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Period:
-    """The counts of some hours, added up."""
+    """The sum of the counts of some hours."""
 
     def __init__(self, hours: Iterable[Mapping[Counted, int]]) -> None:
         self.runs: Counter[tuple[str, str]] = Counter()
@@ -125,7 +124,7 @@ class _Period:
         return sorted({*self.runs, *self.heard})
 
     def stopped(self, guard: tuple[str, str] | None = None) -> int:
-        """Return how often something was stopped: runs where they are counted, else findings."""
+        """Return the number of stops: of runs where they are counted, else of findings."""
         if guard is None:
             return sum(map(self.stopped, self.guards))
         if self.runs[guard]:
@@ -137,7 +136,7 @@ class _Period:
         )
 
     def by(self, field: str) -> dict[str, int]:
-        """Return the activations by one of their fields, most frequent first."""
+        """Return the activations by a field of their key, most frequent first."""
         counts: Counter[str] = Counter()
         for counted, count in self.spoken.items():
             counts[getattr(counted, field) or "unknown"] += count
@@ -183,7 +182,7 @@ def report_on(
 def _between(
     hours: Mapping[int, Mapping[Counted, int]], since: datetime, until: datetime
 ) -> _Period:
-    # An hour belongs to where it begins, so that none is in two periods.
+    # An hour belongs to the period in which it begins, so that none counts twice.
     first, last = since.timestamp() / HOUR_S, until.timestamp() / HOUR_S
     return _Period(counts for hour, counts in hours.items() if first < hour <= last)
 
@@ -239,7 +238,7 @@ def _changed(
     if not before or days <= 0:
         return None
     if earlier.runs[guard] and last.runs[guard]:
-        # As many as before would have been stopped of the runs that there were.
+        # Expect the earlier rate of stops among the runs of the last day.
         expected = before / earlier.runs[guard] * last.runs[guard]
     else:
         expected = before / days

@@ -1,7 +1,7 @@
-"""Run one guard and hold it to its contract: whatever it does, the answer is a list of findings.
+"""Run one guard and hold it to its contract: the result is always a list of findings.
 
-A guard that raises, hangs or says what it may not say gave no verdict. What it had found until
-then counts; that it failed is told apart, so that the pipeline can close or open.
+A guard that raises, hangs or returns something forbidden gave no verdict. Its findings until then
+count; the failure is reported separately, so that the pipeline can fail closed or open.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ __all__ = ["MOST_FINDINGS", "NOTHING", "Cause", "Failure", "Looked", "look", "un
 # More findings of one kind say nothing new, and cost memory.
 MOST_FINDINGS = 1000
 _LONGEST_NOTE = 120
-# What an error quotes, as all of demur's errors do.
+# Errors of demur quote values in backticks.
 _QUOTED = re.compile(r"`([^`]*)`")
 _WITHHELD = "`…`"
 
@@ -33,7 +33,7 @@ Cause = Literal["failure", "timeout", "unreachable"]
 
 
 class Failure(NamedTuple):
-    """Why a guard gave no verdict: the cause, in a few words what happened, and what helps."""
+    """Why a guard gave no verdict: the cause, a short note, and help."""
 
     cause: Cause
     note: str
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What a guard saw, and why it could not finish, if it could not."""
+    """The findings of a guard, and why it failed, if it did."""
 
     findings: tuple[Finding, ...] = ()
     failure: Failure | None = None
@@ -51,10 +51,10 @@ NOTHING = Looked()
 
 
 def look(guard: Guard, event: Any, config: Any, *, registry: Registry) -> Looked:
-    """Return what the guard sees in the event. Nothing that it raises gets past here.
+    """Return what the guard finds in the event. Nothing that the guard raises leaves here.
 
-    Not even `sys.exit()`: only what stops the program or the task from outside does, a
-    `KeyboardInterrupt` and the cancellation of the task that is running.
+    Not even `SystemExit` does: only a `KeyboardInterrupt` and the cancellation of the running
+    task, which come from outside, are raised.
     """
     found: list[Finding] = []
     try:
@@ -68,13 +68,13 @@ def look(guard: Guard, event: Any, config: Any, *, registry: Registry) -> Looked
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and _is_cancelled():
             raise
-        # The words of an error may quote what must not be stored.
+        # The message of an error may quote what must not be stored.
         failure = Failure("failure", f"it raised {type(error).__name__}")
     return Looked(tuple(found), failure) if found or failure else NOTHING
 
 
 def _is_cancelled() -> bool:
-    """Return whether somebody asked the running task to stop."""
+    """Return whether the running task is being cancelled."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -83,7 +83,7 @@ def _is_cancelled() -> bool:
 
 
 def _refused(error: DemurError, text: str | None) -> Failure:
-    """Return what demur itself said is wrong, most often with a setting, and what helps."""
+    """Return the failure for an error of demur, most often a wrong setting."""
     name = type(error).__name__
     place = f"{error.where}: " if error.where else ""
     note = _without(f"it raised {name}: {place}{error.problem}", text)
@@ -91,7 +91,7 @@ def _refused(error: DemurError, text: str | None) -> Failure:
 
 
 def _without(words: str, text: str | None) -> str:
-    """Return words without what they quote of a text; of other events, without any quotation."""
+    """Return words without quotations of the text; without a text, no quotation is kept."""
 
     def shown(quoted: re.Match[str]) -> str:
         secret = text is None or not quoted[1] or quoted[1] in text
@@ -126,7 +126,7 @@ def _gather(
 
 
 def unavailable(name: str, surface: str, failure: Failure, timeout_s: float | None) -> Finding:
-    """Return the finding of a guard that gave no verdict, and so refuses."""
+    """Return the finding that refuses because a guard gave no verdict."""
     evidence: dict[str, Any] = {"guard": name, "cause": failure.cause, "on": surface}
     if failure.cause == "timeout":
         evidence["timeout"] = timeout_s

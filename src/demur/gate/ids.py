@@ -1,4 +1,4 @@
-"""Ids that sort by the time they were made: ULIDs, strictly rising within a process."""
+"""Ids that sort by creation time: ULIDs, strictly rising within a process."""
 
 from datetime import datetime
 from threading import Lock
@@ -15,13 +15,13 @@ _SHIFTS = range(120, -1, -10)
 
 
 def ulid(milliseconds: int, randomness: int) -> str:
-    """Return the 26 characters for a time and 80 random bits."""
+    """Return the ULID for a time and 80 random bits."""
     number = (milliseconds << _RANDOM_BITS) | randomness
     return "".join([_PAIRS[(number >> shift) & _TEN] for shift in _SHIFTS])
 
 
 class IdSource:
-    """Makes ids. A clock that stands still or goes back does not make one twice."""
+    """Makes unique ids, even if the clock stops or goes back."""
 
     def __init__(self, clock: Clock = system_clock, entropy: Entropy = system_entropy) -> None:
         self._clock = clock
@@ -30,7 +30,7 @@ class IdSource:
         self._last = (0, 0)
 
     def __call__(self, moment: datetime | None = None) -> str:
-        """Return a new id for a moment, or for now; greater than any before."""
+        """Return a new id for `moment` or now; it is greater than all before."""
         now = int((self._clock() if moment is None else moment).timestamp() * 1000)
         fresh = int.from_bytes(self._entropy(_RANDOM_BITS // 8), "big")
         with self._lock:

@@ -1,4 +1,4 @@
-"""Learning: a decision and how it turned out become an experience."""
+"""Learning: turn a decision and its outcome into an experience."""
 
 from datetime import datetime
 
@@ -28,7 +28,7 @@ def experience_of(
     now: datetime,
     expires_at: datetime | None,
 ) -> Experience:
-    """Return the experience that a record and its outcome make.
+    """Return the experience for a record and its outcome.
 
     Raises:
         InputError: The outcome or the severity is unknown, or the record was erased.
@@ -60,8 +60,8 @@ def experience_of(
 
 
 def label_of(experience: Experience, by: str) -> Label:
-    """Return the label that an experience comes from; it stays when the experience is forgotten."""
-    _check_text("who labels", by)
+    """Return the label of an experience; it stays when the experience is forgotten."""
+    _check_text("the reviewer", by)
     return Label(
         decision_id=experience.decision_id,
         tenant=experience.tenant,
@@ -87,7 +87,7 @@ def _check_end(expires_at: object, now: datetime) -> None:
     if expires_at.tzinfo is None:
         raise InputError("`expires_at` needs a time zone", help="like datetime.now(UTC)")
     if expires_at <= now:
-        raise InputError("an experience expires in the future", help="move `expires_at`")
+        raise InputError("`expires_at` must lie in the future")
 
 
 def _outcome(outcome: str) -> Outcome:

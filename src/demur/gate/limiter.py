@@ -1,7 +1,7 @@
-"""Limiters: who keeps the counts of rate limits. This one keeps them in this process.
+"""Limiters keep the counts of rate limits. This one keeps them in this process.
 
-A limiter takes a use and tells what it looked like: the state before it and the time. Whether
-it was admitted is then the rate guard's pure arithmetic, the same that the limiter went by.
+A limiter admits or refuses a use, and returns the state before it and the time. The rate guard's
+pure arithmetic on these gives the same answer that the limiter acted on.
 """
 
 import time
@@ -18,20 +18,20 @@ __all__ = ["Limiter", "LimiterUnavailableError", "LocalLimiter", "SecondsClock",
 
 SecondsClock = Callable[[], float]
 _NEW = RateState()
-# How many keys that may have run empty are looked at whenever something is used.
+# How many keys that may be empty are checked on each use.
 _SWEPT = 2
 
 
 class LimiterUnavailableError(DemurError):
-    """The counts cannot be reached, and nothing may be admitted without them."""
+    """The counts cannot be reached, so nothing may be admitted."""
 
 
 class Taken(NamedTuple):
-    """A use as every limit saw it, and where it was counted: `process` or `redis`.
+    """A use as each limit saw it, and where it was counted: `process` or `redis`.
 
-    `fallback` says that it was counted in the process because Redis could not be reached.
-    `full` says that there was no room to count it, so that it must not be admitted, and how
-    many seconds it may take until there is.
+    `fallback` says that it was counted in this process because Redis could not be reached.
+    `full` is set if there was no room to count it: it must not be admitted, and in about so many
+    seconds there is room.
     """
 
     uses: tuple[RateUse, ...]
@@ -46,22 +46,22 @@ class Limiter(Protocol):
     blocking: bool
 
     def take(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> Taken:
-        """Return the use as each limit sees it; counted if all of them admit it, else by none.
+        """Return the use as each limit sees it; it is counted only if all limits admit it.
 
         Raises:
             LimiterUnavailableError: The counts cannot be reached.
         """
 
     def close(self) -> None:
-        """Let go of what it holds open."""
+        """Release all resources."""
 
 
 class LocalLimiter:
     """Counts in this process. Safe to share between threads.
 
-    It counts for `most_keys` keys at a time and forgets those that have run empty. As long as
-    none has, a new key is refused: nobody can shake off a limit by making up many keys. The
-    clock tells seconds from any beginning.
+    It keeps at most `max_keys` keys and drops those whose counts ran out. While there is no room,
+    a new key is refused, so nobody escapes a limit by inventing many keys. `clock` gives seconds
+    from any origin.
     """
 
     blocking = False
@@ -72,7 +72,7 @@ class LocalLimiter:
         self._most = most_keys
         self._clock = clock
         self._kept: dict[str, dict[RateLimit, RateState]] = {}
-        # When each key is empty at the earliest; a key that was used since is put back.
+        # A heap of the earliest time at which each key is empty; a key used since is put back.
         self._empty: list[tuple[float, str]] = []
         self._lock = Lock()
 
@@ -80,7 +80,7 @@ class LocalLimiter:
         return len(self._kept)
 
     def take(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> Taken:
-        """Return the use as each limit sees it; counted if all of them admit it, else by none."""
+        """Return the use as each limit sees it; it is counted only if all limits admit it."""
         with self._lock:
             now = self._clock()
             kept = self._kept.get(key, {})
@@ -92,7 +92,7 @@ class LocalLimiter:
             if not uses or not all(reckoning.admitted for reckoning in reckonings):
                 return Taken(uses, "process")
             self._forget(now, key)
-            # INVARIANT: a key that has not run empty is never forgotten, however many there are.
+            # INVARIANT: a key that still has counts is never dropped, however many keys there are.
             if key not in self._kept and len(self._kept) >= self._most:
                 return Taken(uses, "process", full=max(0.0, self._empty[0][0] - now))
             states = {limit: each.state for limit, each in zip(limits, reckonings, strict=True)}
@@ -111,7 +111,7 @@ class LocalLimiter:
         self._kept[key] = states
 
     def _forget(self, now: float, key: str) -> None:
-        """Drop a few keys that ran empty; as many as it takes where there is no room left."""
+        """Drop a few empty keys; if there is no room left, as many as needed."""
         looked = 0
         while self._empty and self._empty[0][0] <= now:
             needed = key not in self._kept and len(self._kept) >= self._most
@@ -128,5 +128,5 @@ class LocalLimiter:
 
 
 def _empty_at(states: Mapping[RateLimit, RateState]) -> float:
-    """Return when all that was counted has run out."""
+    """Return the time at which all counts have run out."""
     return max(state.at_s + state.level / limit.rate for limit, state in states.items())

@@ -1,7 +1,7 @@
-"""`GuardrailMonitor`: counts what guards do, and says where it looks wrong.
+"""`GuardrailMonitor`: count what guards do, and report where it looks wrong.
 
-Counts are kept by hour, so that memory does not grow with traffic; of the activations
-themselves only the newest are kept, and all of them in a file, if one is named.
+Counts are kept by hour, so memory does not grow with traffic. Only the newest activations are
+kept in memory; a file, if one is named, gets all of them.
 """
 
 import logging
@@ -22,17 +22,17 @@ from demur.gate.preview import preview
 
 __all__ = ["GuardrailMonitor"]
 
-# More kinds of activations than this in an hour are counted together.
+# Further kinds of activations in an hour are counted together.
 _MOST_KINDS = 2000
 _OTHERS = "others"
 _log = logging.getLogger("demur")
 
 
 class GuardrailMonitor:
-    """Watches guards. Safe to share between threads.
+    """Counts the activations of guards. Safe to share between threads.
 
-    `path` is a file of JSON lines that each activation is added to; what it holds already is
-    counted, too. `most_hours` of counts and `most_recent` activations are kept in memory.
+    `path` is a file of JSON lines to which each activation is appended; its existing lines are
+    counted too. `max_hours` of counts and `max_recent` activations are kept in memory.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class GuardrailMonitor:
             return tuple(self._recent)
 
     def record(self, activation: Activation) -> None:
-        """Take note of an activation."""
+        """Record an activation."""
         with self._lock:
             self._count(activation)
             self._write(activation)
 
     def ran(self, surface: str, guard: str, action: str = "") -> None:
-        """Take note that a guard looked at something, and of the strictest that it asked for."""
+        """Count a run of a guard, with the strictest action that it asked for."""
         with self._lock:
             self._add(self._clock(), Counted(surface, guard, None, action))
 
@@ -82,10 +82,10 @@ class GuardrailMonitor:
         user_input: str,
         timestamp: datetime | None = None,
     ) -> None:
-        """Take note of what a guard outside of demur did.
+        """Record an activation of a guard outside of demur.
 
-        `reason` is a code, a refusal line or a phrase that the registry knows; of
-        `user_input`, a short preview is kept.
+        `reason` is a code, a refusal line or a phrase that the registry knows. Only a short
+        preview of `user_input` is kept.
         """
         self.record(
             Activation(
@@ -99,13 +99,13 @@ class GuardrailMonitor:
         )
 
     def report(self, days: float = 7) -> GuardReport:
-        """Return what happened in the last days, and what looks wrong about it.
+        """Return the report on the last `days`, with warnings.
 
         Raises:
-            InputError: It is no number of days.
+            InputError: `days` is out of range.
         """
         if not 0 < days <= 36_500:
-            raise InputError(f"there are no {days:g} days to report on", where="days")
+            raise InputError(f"cannot report on {days:g} days", where="days")
         with self._lock:
             hours = {hour: dict(counts) for hour, counts in self._hours.items()}
         return report_on(hours, now=self._clock(), days=days, thresholds=self._thresholds)
@@ -135,25 +135,25 @@ class GuardrailMonitor:
         if self._path is None:
             return
         try:
-            # Opened each time: a file that was rotated away is begun anew.
+            # Open it each time, so that log rotation works.
             with self._path.open("ab") as file:
                 file.write(msgspec.json.encode(activation) + b"\n")
         except OSError as error:
             if self._writes:
-                _log.warning("activations cannot be written: %s", error.strerror or error)
+                _log.warning("cannot write activations: %s", error.strerror or error)
             self._writes = False
         else:
             self._writes = True
 
 
 def _code_of(reason: str) -> str:
-    """Return the code that a reason means; nothing if it means none."""
+    """Return the code of a reason; empty if there is none."""
     said = parse_refusal(reason) or parse_refusal(f"REFUSED: {reason}")
     return "" if said is None else str(said.code)
 
 
 def _read(path: Path) -> Iterator[Activation]:
-    """Yield the activations in a file; a line that was not written to its end is passed over."""
+    """Yield the activations in a file; incomplete lines are skipped."""
     decoder = msgspec.json.Decoder(Activation)
     try:
         with path.open("rb") as file:

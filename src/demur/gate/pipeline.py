@@ -1,7 +1,7 @@
-"""The guard pipeline: the guards of each surface in order, with timeouts, and closed if one fails.
+"""The guard pipeline: run the guards of each surface in order, with timeouts, failing closed.
 
-A pipeline only collects findings: hand them to `Gate.decide`, where policy may tighten them
-or, by name and on record, shadow them. Whoever watches is told of every activation.
+A pipeline only collects findings. Pass them to `Gate.decide`, where policy may tighten them or
+put them in shadow. The monitor hears of every activation.
 """
 
 import asyncio
@@ -34,16 +34,16 @@ __all__ = ["GuardStep", "OnFailure", "Pipeline"]
 
 OnFailure = Literal["closed", "open"]
 
-# Their spans hold what nobody may read, also not in a preview.
+# Spans of these codes hold secrets and are hidden in previews.
 _SECRET = frozenset({ReasonCode.SECRET_LEAK, ReasonCode.PII_DETECTED, ReasonCode.PROMPT_LEAK})
 _MODULES = {builtin.module: builtin.surface for builtin in BUILTIN}
-# A longer text may take a guard so long that others would notice, if all waited for it.
+# A guard may take long for a longer text, so it runs in a thread.
 _LONG = 50_000
-# Further findings of one look are counted, and not shown.
+# Further findings of one run are counted without a preview.
 _MOST_PREVIEWS = 50
 _STRICTNESS = (Action.BLOCK, Action.ESCALATE, Action.WARN)
 _SURFACES = frozenset(Surface)
-# A rate guard counts what it is asked about: its event is a key, and no state to be read.
+# The event of a rate guard is a key, not the built-in guard's `RateUse`.
 _READABLE = frozenset(builtin.surface for builtin in BUILTIN) - {Surface.RATE}
 _TEXTS = frozenset({Surface.INPUT, Surface.OUTPUT, Surface.TOOL_RESULT, Surface.RETRIEVAL})
 _log = logging.getLogger("demur")
@@ -52,9 +52,9 @@ _log = logging.getLogger("demur")
 class GuardStep(NamedTuple):
     """A guard in a pipeline, and how it is run.
 
-    `timeout_s`: how long it may take; then it runs in a thread of its own. `on_failure`: a
-    guard that gives no verdict refuses (`closed`), or is only told of (`open`). `shadow`: what
-    it finds goes on record and binds nobody. `name` is how activations call it.
+    `timeout_s`: with a timeout, the guard runs in a worker thread. `on_failure`: a guard that gives
+    no verdict refuses (`closed`) or is only reported (`open`). `shadow`: findings are recorded
+    and do not bind. `name`: the guard's name in activations.
     """
 
     guard: Guard
@@ -66,7 +66,7 @@ class GuardStep(NamedTuple):
 
 
 class _Running(NamedTuple):
-    """A step that was checked, with what it needs to run."""
+    """A checked step, with what it needs to run."""
 
     step: GuardStep
     name: str
@@ -79,8 +79,8 @@ class _Running(NamedTuple):
 class Pipeline:
     """Runs guards. Safe to share between threads and tasks.
 
-    `monitor` is told of everything that guards do. A guard that is no guard is an error now;
-    what a guard does wrong later is a finding.
+    `monitor` receives everything that guards do. An object that is no guard raises here; a
+    guard that fails later gives a finding.
     """
 
     def __init__(
@@ -102,20 +102,20 @@ class Pipeline:
 
     @property
     def surfaces(self) -> tuple[Surface, ...]:
-        """The surfaces that it guards."""
+        """The surfaces that have guards."""
         return tuple(map(Surface, self._steps))
 
     @property
     def steps(self) -> tuple[GuardStep, ...]:
-        """The guards it runs, by surface."""
+        """The guards and their settings, by surface."""
         return tuple(one.step for steps in self._steps.values() for one in steps)
 
     def run(
         self, surface: Surface | str, event: Any, *, monitor: Monitor | None = None
     ) -> list[Finding]:
-        """Return what the guards of a surface see in an event, or that one gave no verdict.
+        """Return what the guards of a surface find in an event, or that one gave no verdict.
 
-        `monitor` watches this run, instead of the pipeline's own.
+        `monitor` replaces the pipeline's own monitor for this run.
 
         Raises:
             InputError: There is no such surface, or the event cannot be read as one of it.
@@ -128,7 +128,7 @@ class Pipeline:
             began = time.perf_counter()
             looked = self._look(one, value)
             if looked is NOTHING and watch is None:
-                continue  # as most looks end
+                continue  # the most frequent case
             report = _Report(watch, one, self._clock, (time.perf_counter() - began) * 1000)
             found += self._settle(one, value, looked, report)
         return found
@@ -136,7 +136,7 @@ class Pipeline:
     async def arun(
         self, surface: Surface | str, event: Any, *, monitor: Monitor | None = None
     ) -> list[Finding]:
-        """Return what the guards see, like `run`; the event loop runs on meanwhile."""
+        """Return what the guards find, like `run`, without blocking the event loop."""
         found: list[Finding] = []
         value = _event(surface, event)
         watch = self._monitor if monitor is None else monitor
@@ -171,7 +171,7 @@ class Pipeline:
     def _settle(
         self, one: _Running, event: Any, looked: Looked, report: "_Report"
     ) -> list[Finding]:
-        """Return what counts of what a guard did, and tell who watches."""
+        """Return the findings that count, and report the run to the monitor."""
         found = list(self._counted(one, event, looked, report))
         report.ran(found)
         if getattr(one.step.guard, "degraded", False):
@@ -204,10 +204,10 @@ class Pipeline:
             yield unavailable(one.name, one.surface, failure, one.step.timeout_s)
 
     def _shadowed(self, found: Finding) -> Finding | None:
-        """Return a finding as it counts in shadow mode, or None if it counts for nothing."""
+        """Return a finding as it counts in shadow mode, or None if it does not count."""
         entry = self._registry[found.code]
         if entry.obligations:
-            # Somebody in danger is never a matter of trying out a guard.
+            # Obligations hold in shadow mode too: a person may be in danger.
             return found
         if not entry.decided:
             return None
@@ -216,7 +216,7 @@ class Pipeline:
 
 
 class _Report(NamedTuple):
-    """What one run of one guard has to tell, and to whom."""
+    """Reports one run of one guard to a monitor."""
 
     monitor: Monitor | None
     one: _Running
@@ -228,7 +228,7 @@ class _Report(NamedTuple):
             strictest = min((_STRICTNESS.index(f.action) for f in found), default=None)
             action = "" if strictest is None else str(_STRICTNESS[strictest])
             self._tell(partial(self.monitor.ran, self.one.surface, self.one.name, action))
-            # A monitor that measures is told how long it took; one that counts need not care.
+            # `took` is optional: only monitors that measure durations have it.
             took = getattr(self.monitor, "took", None)
             if took is not None:
                 self._tell(partial(took, self.one.surface, self.one.name, self.milliseconds / 1000))
@@ -259,8 +259,8 @@ class _Report(NamedTuple):
     def _tell(call: Callable[[], None]) -> None:
         try:
             call()
-        except Exception:  # noqa: BLE001 - what a monitor raises is its own affair
-            _log.exception("a monitor of guards failed")
+        except Exception:  # noqa: BLE001 - a monitor may raise anything
+            _log.exception("the guard monitor failed")
 
 
 def _running(step: GuardStep, registry: Registry) -> _Running:
@@ -272,10 +272,10 @@ def _running(step: GuardStep, registry: Registry) -> _Running:
     if problems:
         raise GuardError.of(problems)
     if step.on_failure not in {"closed", "open"}:
-        problem = f"unknown way to fail `{step.on_failure}`"
+        problem = f"unknown `on_failure` value `{step.on_failure}`"
         raise InputError(problem, where=f"guard `{name}`", help="`closed` or `open`")
     if step.timeout_s is not None and not 0 < step.timeout_s <= 3600:
-        raise InputError("a timeout is from 0 to 3600 seconds", where=f"guard `{name}`")
+        raise InputError("a timeout is above 0 and at most 3600 seconds", where=f"guard `{name}`")
     config = _config(step)
     if step.timeout_s is not None:
         _warm(step, config, registry)
@@ -285,20 +285,20 @@ def _running(step: GuardStep, registry: Registry) -> _Running:
         str(guard.SURFACE),
         config,
         None if step.timeout_s is None else Workers(),
-        # The built-in guards are quick; what others do, nobody knows.
+        # Built-in guards are fast; other guards may block.
         bool(getattr(guard, "blocking", str(getattr(guard, "__name__", "")) not in _MODULES)),
     )
 
 
 def _warm(step: GuardStep, config: Any, registry: Registry) -> None:
-    """Have a built-in guard compile its rules now, not on the time of its first event."""
+    """Compile the rules of a built-in guard now, so that its first event does not time out."""
     surface = _MODULES.get(str(getattr(step.guard, "__name__", "")))
     if surface in _TEXTS:
         look(step.guard, event_of(surface, "ordinary words"), config, registry=registry)
 
 
 def _plain(name: str) -> str:
-    """Return a built-in guard's name as people say it: by its surface."""
+    """Return the name for reports: a built-in guard is named by its surface."""
     surface = _MODULES.get(name)
     return name if surface is None else str(surface)
 

@@ -1,4 +1,4 @@
-"""A short piece of a text that may be kept: cut to size, on one line, without secrets."""
+"""A short preview of a text that may be stored: one line, without secrets."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -22,11 +22,11 @@ _SEEKERS = (
     LOOSE_SECRETS,
     personal_data(Action.WARN),
 )
-# What stands before a finding helps to understand it.
+# Show some text before a finding as context.
 _BEFORE = 20
-# A secret that the cut would split is recognised by what stands around.
+# Look at more text than is shown, to recognise a secret that the cut would split.
 _AROUND = 400
-# Addresses and numbers of people, and any long word with digits: a preview can do without.
+# Mail addresses, phone numbers and long words with digits are always hidden.
 _PERSONAL = re.compile(
     r"[^\s@]{1,64}@[^\s@]{1,255}|\+?\d[\d ().-]{5,30}\d"
     r"|(?<![\w+/-])(?=[\w+/-]{0,64}\d)[\w+/=-]{16,}"
@@ -34,10 +34,10 @@ _PERSONAL = re.compile(
 
 
 def preview(text: str | None, span: Span | None = None, *, hide: Iterable[Span] = ()) -> str:
-    """Return what stands in `text` at `span`, or at its beginning, without the spans to `hide`.
+    """Return a preview of `text` at `span`, or at its beginning, without the spans to `hide`.
 
-    It has at most `LONGEST_PREVIEW` characters, one line, and nothing that looks like a
-    credential, a card or account number, or the address of a person.
+    It has at most `MAX_PREVIEW_LENGTH` characters on one line, and nothing that looks like a
+    credential, a card or account number, or a personal address.
     """
     if not text:
         return ""

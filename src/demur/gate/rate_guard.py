@@ -20,7 +20,7 @@ __all__ = ["RateAsk", "RateGuard", "open_limiter"]
 
 
 class RateAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody, by a key, is about to use something."""
+    """A use that is about to happen, counted under `key`."""
 
     key: str
     cost: int = 1
@@ -33,10 +33,10 @@ class _Module(Protocol):
 
 
 class RateGuard:
-    """Counts each use it is asked about, and says by the rate guard's codes what is too much.
+    """Counts each use, and reports uses above a limit with the codes of the rate guard.
 
-    Unlike the guards it stands among it is not pure: asking is using. Its event is a
-    `RateAsk`, or the key alone.
+    Unlike other guards it is not pure: each admitted check consumes units, a refused check
+    consumes none. Its event is a `RateRequest`, or the key alone.
     """
 
     SURFACE: Surface = rate.SURFACE
@@ -50,16 +50,16 @@ class RateGuard:
 
     @property
     def blocking(self) -> bool:
-        """Whether asking may wait for a network."""
+        """Whether a check may wait for a network."""
         return self.limiter.blocking
 
     @property
     def degraded(self) -> bool:
-        """Whether counts that should be shared are kept in this process for now."""
+        """Whether shared counts are kept in this process for now."""
         return bool(getattr(self.limiter, "degraded", False))
 
     def check(self, event: RateAsk | str, config: RateConfig | None = None) -> Iterator[Finding]:
-        """Yield a finding for each limit that the use would pass.
+        """Yield a finding for each limit that the use would exceed.
 
         Raises:
             LimiterUnavailableError: The counts cannot be reached.
@@ -78,7 +78,7 @@ class RateGuard:
 
 
 def _full(taken: Taken, config: RateConfig) -> Finding:
-    """Return the finding where no further key can be counted: closed, until one runs empty."""
+    """Return the finding for a new key that the limiter has no room to count."""
     assert taken.full is not None
     return Finding(
         code=ReasonCode.RATE_LIMIT,
@@ -97,8 +97,8 @@ def open_limiter(url: str | None = None, **settings: Any) -> Limiter:
     """Return a limiter in this process, or on the Redis at `url`.
 
     Raises:
-        InputError: It is no address of a Redis, or a setting cannot be used.
-        MissingExtraError: Redis is asked for and its client is not installed.
+        InputError: The URL is no Redis URL, or a setting cannot be used.
+        MissingExtraError: The Redis client is not installed.
     """
     if url is None:
         return LocalLimiter(**settings)

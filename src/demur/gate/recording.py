@@ -1,4 +1,4 @@
-"""Make the record of a judgement: the open part, and the sealed part with its digest."""
+"""Build the record of an engine result: the open part, and the sealed part with its digest."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -32,12 +32,12 @@ __all__ = ["Basis", "Recorder"]
 
 _MOST_REMEMBERED = 4096
 Basis = Literal["request", "resolution", "runtime"]
-# The one fact that is worked out, and so may be a number that no request holds.
+# The one derived fact; its number may have no canonical form.
 _DERIVED = "amount_usd"
 
 
 class Recorder:
-    """Makes the records of one engine. What is the same for all of them is made once."""
+    """Builds the records of one engine. Parts that all records share are built once."""
 
     def __init__(self, engine: Engine, mode: Mode, profile: str, registry_digest: str) -> None:
         policy = engine.policy
@@ -58,7 +58,7 @@ class Recorder:
             registry_digest=registry_digest,
             policy_digest=policy.digest,
         )
-        # Most decisions are one of a few, so most lists of rules were made before.
+        # There are few different lists of rules, so they are cached.
         self._matched = lru_cache(_MOST_REMEMBERED)(self._rules)
         self._memory = None if engine.memory is None else frozen(engine.memory.as_json())
         self._untouched = Redaction(profile=profile)
@@ -73,7 +73,7 @@ class Recorder:
         recall: Recall | None,
         basis: Basis = "request",
     ) -> DecisionRecord:
-        """Return the record, sealed, and not stored yet."""
+        """Return the sealed record; it is not stored yet."""
         decision, evaluation = judgement.decision, judgement.evaluation
         request = asked.request
         sealed = self._seal(asked, judgement, salt, recall)
@@ -140,7 +140,7 @@ class Recorder:
             inputs_digest=asked.inputs_digest(),
             request=redacted.request,
             requester=asked.request.requester,
-            # Only what is refused, or was, can be granted.
+            # Grants apply only to a request that is refused or was.
             scope=scope_of(asked) if refuses or beside.grants else {},
             facts=_facts(judgement.facts, asked),
             findings=beside.findings,
@@ -149,7 +149,7 @@ class Recorder:
         )
         plain = asked.request.usual and _is_usual(personal.facts.get(_DERIVED))
         if plain and beside.empty and recall is None:
-            # All parts are known to be written canonically by the fast way.
+            # The fast encoder writes all of these parts canonically.
             return fast_encode(personal)
         return canonical_bytes(msgspec.to_builtins(personal))
 
@@ -159,9 +159,9 @@ def _invalid(evaluation: Evaluation) -> tuple[InvalidField, ...]:
 
 
 def _facts(facts: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
-    """Return the facts that policy compared, without those that redaction removed."""
+    """Return the facts that the policy compared, without those that redaction removed."""
     if not isfinite(facts.get(_DERIVED, 0)):
-        # No number at any rate; the policy could not use it either.
+        # Not a finite number, so the policy could not use it either.
         facts = {path: value for path, value in facts.items() if path != _DERIVED}
     removed = asked.redacted.removed
     if not removed:
@@ -187,7 +187,7 @@ def _signals(signals: Mapping[str, Any], recall: Recall | None) -> Mapping[str, 
 
 
 def _amount(request: Mapping[str, Any]) -> Amount | None:
-    """Return the amount as columns can hold it; what is no number has no value."""
+    """Return the amount for the columns of a record; `value` is None if it is no number."""
     amount = request["action"].get("amount")
     if not isinstance(amount, dict):
         return None

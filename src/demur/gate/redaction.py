@@ -1,9 +1,8 @@
-"""Redaction: what is taken out of a request before anything is stored.
+"""Redaction: remove secrets from a request before anything is stored.
 
-The operator chooses the profile; nothing in a request can. What was removed is named by
-path, so that a replay knows what it cannot know. A removed text is taken out wherever else
-it occurs, too; only what names the request itself stays as it is, so that no caller can
-hide who asked for what.
+The operator chooses the profile; a request cannot. Removed parts are named by path, so a replay
+knows what is missing. A removed text is also replaced wherever else it occurs, except in the
+fields that identify the request, so that no caller can hide who asked for what.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,14 +29,14 @@ __all__ = [
 REMOVED = "[removed]"
 
 _CONTAINERS = (dict, list)
-# A removed text shorter than this also occurs by chance; it is not searched for elsewhere.
+# Shorter texts occur elsewhere by chance, so they are not searched for.
 _SHORTEST_SCRUBBED = 4
-# Searching for more texts than this takes too long; then hardly anything is kept.
+# Searching for more texts takes too long; then only the identity is kept.
 _MOST_SCRUBBED = 256
-# Nor is a longer list of what was removed of use to anybody.
+# A longer list of removed paths is of no use; then only the identity is kept.
 _MOST_REMOVED = 256
 _LONGEST_NAMED = 20_000
-# What a record says of a request in columns of its own; it cannot be removed from there.
+# A record has columns for these fields, so they cannot be removed.
 _NEEDED = ("action.type", "continues", "request_id", "subject.id", "subject.type", "tenant.id")
 _KEPT = frozenset(
     [
@@ -65,8 +64,8 @@ _SCHEMA_WORDS = frozenset(
 class Profile(NamedTuple):
     """What to remove: values under secret-looking keys, and whole parts by path.
 
-    A path leads through lists without naming places in them: `evidence.cards.number`.
-    `details` removes what guards quoted of the request, too.
+    A path does not name places in lists: `evidence.cards.number`. `details` also removes what
+    guards quoted of the request.
     """
 
     name: str
@@ -93,9 +92,9 @@ PROFILES = {profile.name: profile for profile in (OFF, DEFAULT, STRICT)}
 
 
 class Redacted(NamedTuple):
-    """A request without what was removed, the paths of that, and the texts themselves.
+    """A redacted request, the removed paths, and the removed texts.
 
-    `details` says whether what guards quoted of it may be stored.
+    `details` says whether quotations in findings may be stored.
     """
 
     request: Mapping[str, Any]
@@ -108,7 +107,7 @@ def check_profile(profile: Profile) -> Profile:
     """Return the profile if everything it asks for can be removed.
 
     Raises:
-        InputError: A path leads nowhere in a request, or to what a record cannot do without.
+        InputError: A path is not part of a request, or a record needs it.
     """
     for path in profile.paths:
         root = path.partition(".")[0]
@@ -142,7 +141,7 @@ def profile_named(name: str, paths: Iterable[str] = ()) -> Profile:
 
 
 def redact(request: Mapping[str, Any], profile: Profile) -> Redacted:
-    """Return the request as it may be stored. Without anything to remove it is the same object."""
+    """Return the redacted request; the same object if there is nothing to remove."""
     if not profile.paths and (not profile.secret_keys or not _has_secrets(request)):
         return Redacted(request, details=not profile.details)
     removal = _Removal(profile)
@@ -163,7 +162,7 @@ def redact(request: Mapping[str, Any], profile: Profile) -> Redacted:
 
 
 def _bare(request: Mapping[str, Any]) -> Redacted:
-    """Return only what names the request, for one that is mostly secrets."""
+    """Return only the identity of a request, for one with too much to remove."""
     kept = _skeleton(request, "")
     removed = sorted(key for key, item in request.items() if kept.get(key) != item)
     return Redacted(kept, tuple(removed), details=False)
@@ -195,14 +194,14 @@ def scrub(value: Any, texts: frozenset[str]) -> Any:
     return REMOVED if str(value) in texts and not isinstance(value, bool) else value
 
 
-# Keys of objects that name no secret: requests of one kind have the same ones.
+# A cache of key tuples without a secret name: similar requests have the same keys.
 _harmless: set[tuple[str, ...]] = set()
 _MOST_HARMLESS = 4096
 _MOST_KEYS = 64
 
 
 def _has_secrets(value: Any) -> bool:
-    """Return whether any key, however deep, names something to remove; most requests have none."""
+    """Return whether any key at any depth names a secret; most requests have none."""
     items = value
     if value.__class__ is dict:
         keys = tuple(value)
@@ -212,18 +211,18 @@ def _has_secrets(value: Any) -> bool:
             if len(_harmless) < _MOST_HARMLESS and len(keys) <= _MOST_KEYS:
                 _harmless.add(keys)
         items = value.values()
-    for item in items:  # noqa: SIM110 - a generator costs more than all there is to do here
+    for item in items:  # noqa: SIM110 - a generator would cost more than the loop
         if item.__class__ in _CONTAINERS and _has_secrets(item):
             return True
     return False
 
 
 class _TooMuchError(Exception):
-    """There is more to remove than a record can name."""
+    """There are more parts to remove than a record may list."""
 
 
 class _Removal:
-    """Takes out secrets and paths. `plain` is a place as paths name it, without list places."""
+    """Removes secrets and paths. `plain` is a path without places in lists."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -252,7 +251,7 @@ class _Removal:
 
     def _item(self, item: Any, path: str, plain: str) -> Any:
         if path in self._paths:
-            # The places of what stands behind it must not move.
+            # Keep the places of the following items.
             self._remove(path, item)
             return REMOVED
         return self._value(item, path, plain)
@@ -278,7 +277,7 @@ class _Removal:
 
 
 class _Scrubbing:
-    """Takes removed texts out of everything else in a request, and keeps the paths of that."""
+    """Replaces removed texts in the rest of a request, and collects the changed paths."""
 
     def __init__(self, texts: frozenset[str]) -> None:
         self._texts = texts
@@ -314,7 +313,7 @@ def _scrubbed_path(path: str, texts: frozenset[str]) -> str:
 
 
 def _scrubbed_name(name: str, texts: frozenset[str]) -> str:
-    """Return a key as it may be stored; words of the schema and names of secrets say nothing."""
+    """Return a key without removed texts; schema words and secret names stay as they are."""
     if name in _SCHEMA_WORDS or is_secret(name):
         return name
     clean: str = scrub(name, texts)

@@ -1,8 +1,8 @@
-"""A limiter whose counts many processes share, in Redis.
+"""A limiter whose counts are shared by many processes in Redis.
 
-One use is one round trip: a script reads and writes all limits of a key at once, by the
-server's own clock. Where Redis cannot be reached, the limiter either says so, and nothing is
-admitted, or counts in this process until it can, as the operator chose.
+One use is one round trip: a script reads and writes all limits of a key at once, by the server's
+clock. If Redis cannot be reached, the limiter raises, so that nothing is admitted, or counts in
+this process meanwhile, as the operator chose.
 """
 
 import logging
@@ -26,8 +26,8 @@ OnFailure = Literal["closed", "local"]
 
 _log = logging.getLogger("demur")
 
-# The same steps as `demur.guards.rate.limits.reckon`, in the same order, so that both come to
-# the same result to the last bit. Refused uses write nothing.
+# The same arithmetic in the same order as in `demur.guards.rate`, so that both give the same
+# result to the last bit. Refused uses write nothing.
 _SCRIPT = f"""
 local now
 if ARGV[1] == '' then
@@ -60,11 +60,11 @@ return told
 class RedisLimiter:
     """Counts in Redis. Safe to share between threads, and to carry over a fork.
 
-    `on_failure`: `closed` raises where Redis cannot be reached, so that the rate guard counts
-    as unavailable; `local` counts in this process meanwhile. After a failure Redis is left
-    alone for `pause_s` seconds, so that an outage does not cost each request a timeout. Keys
-    are stored as digests: an address or a name of a person does not end up in Redis. Without
-    a clock it is the server's, which all processes share.
+    If Redis cannot be reached, `on_failure` decides: `closed` raises, so that the rate guard counts
+    as unavailable; `local` counts in this process meanwhile. After a failure Redis is not
+    called for `pause_s` seconds, so that an outage does not cost each request a timeout. Keys
+    are stored as digests, so that no address or name of a person is in Redis. The default
+    clock is the server's, which all processes share.
     """
 
     blocking = True
@@ -82,7 +82,7 @@ class RedisLimiter:
         if on_failure not in {"closed", "local"}:
             help_text = "`closed`: nothing is admitted; `local`: count in this process"
             raise InputError(
-                f"unknown way to fail `{on_failure}`", where="on_failure", help=help_text
+                f"unknown `on_failure` value `{on_failure}`", where="on_failure", help=help_text
             )
         self._client = client
         self._script = client.register_script(_SCRIPT)
@@ -96,12 +96,12 @@ class RedisLimiter:
 
     @classmethod
     def from_url(cls, url: str, *, timeout_s: float = 0.25, **settings: Any) -> Self:
-        """Return a limiter on the Redis at `url`; connecting and answering take at most that long.
+        """Return a limiter on the Redis at `url`; connecting and each call may take `timeout_s`.
 
         Raises:
-            InputError: It is no address of a Redis.
+            InputError: It is no Redis URL.
         """
-        # A connection that the server closed is opened again; nothing else is tried twice.
+        # Retry once, only for a connection that the server closed.
         once_more = Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,))
         try:
             client = redis.Redis.from_url(
@@ -109,16 +109,16 @@ class RedisLimiter:
             )
         except ValueError as error:
             help_text = "like redis://host:6379/0, rediss://… or unix:///path"
-            raise InputError("not an address of a Redis", where="redis", help=help_text) from error
+            raise InputError("not a Redis URL", where="redis", help=help_text) from error
         return cls(client, **settings)
 
     def take(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> Taken:
-        """Return the use as each limit sees it; counted if all of them admit it, else by none.
+        """Return the use as each limit sees it; it is counted only if all limits admit it.
 
         Raises:
             LimiterUnavailableError: Redis cannot be reached, and `on_failure` is `closed`.
         """
-        # Checked before anything is sent: what is no use must not be counted.
+        # Validate before sending: an invalid use must not be counted.
         uses = [RateUse(key=key, limit=limit, cost=cost) for limit in limits]
         try:
             taken = self._ask(uses)
@@ -126,7 +126,7 @@ class RedisLimiter:
             return self._without(uses, error)
         if self.degraded:
             self.degraded = False
-            _log.warning("Redis can be reached again: rate limits are shared")
+            _log.warning("Redis is reachable again: rate limits are shared")
         return taken
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class RedisLimiter:
 
     def _ask(self, uses: list[RateUse]) -> Taken:
         if time.monotonic() < self._silent_until:
-            raise redis.ConnectionError("left alone after a failure")
+            raise redis.ConnectionError("paused after a failure")
         now = "" if self._clock is None else repr(float(self._clock()))
         numbers = [n for use in uses for n in (repr(use.limit.rate), str(use.limit.most))]
         cost = uses[0].cost if uses else 0
@@ -152,7 +152,7 @@ class RedisLimiter:
         )
 
     def _without(self, uses: list[RateUse], error: Exception) -> Taken:
-        """Return the use as counted here, or refuse to count it, as configured."""
+        """Count the use in this process, or raise, as `on_failure` says."""
         if time.monotonic() >= self._silent_until:
             self._silent_until = time.monotonic() + self._pause_s
         if not self.degraded:
@@ -170,7 +170,7 @@ class RedisLimiter:
 
     def _place(self, use: RateUse) -> str:
         digest = sha256(use.key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        # Braces keep all limits of a key on one node of a cluster.
+        # The hash tag keeps all limits of a key on one node of a cluster.
         return f"{self._prefix}:{{{digest}}}:{use.limit.name}"
 
 

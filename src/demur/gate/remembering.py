@@ -1,4 +1,4 @@
-"""Each tenant's memory as the gate uses it: read from the store, kept until it changes."""
+"""Each tenant's memory as the gate uses it: read from the store, cached until it changes."""
 
 import logging
 from collections.abc import Callable
@@ -26,9 +26,9 @@ class _Kept(NamedTuple):
 
 
 class Memories:
-    """The experiences of all tenants, each apart.
+    """The memory indexes of all tenants.
 
-    What this process learns counts at once; what others learn, within a second.
+    Experiences of this process count at once, those of other processes within a second.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Memories:
         self._kept: dict[str, _Kept] = {}
 
     def index(self, tenant: str, now: datetime) -> Index:
-        """Return what a tenant remembers now."""
+        """Return a tenant's current memory index."""
         at_hand = self.at_hand(tenant, now)
         if at_hand is not None:
             return at_hand
-        # A large memory takes a while to index; other tenants do not wait for it.
+        # Lock per tenant: indexing a large memory takes a while.
         with self._locks.setdefault(tenant, Lock()):
             kept, elapsed = self._kept.get(tenant), self._elapsed()
             version = self._store.memory_version(tenant)
@@ -55,7 +55,7 @@ class Memories:
             return index
 
     def at_hand(self, tenant: str, now: datetime) -> Index | None:
-        """Return what a tenant remembers if that is known without asking the store."""
+        """Return a tenant's memory index if it is cached and fresh, without reading the store."""
         kept = self._kept.get(tenant)
         if kept is None or self._elapsed() - kept.checked >= _REFRESH_S:
             return None
@@ -63,11 +63,11 @@ class Memories:
 
     def _read(self, tenant: str, now: datetime) -> Index:
         rows = self._store.experiences(tenant, timestamp(now))
-        # Vectors that another projection made cannot be compared with those of this one.
+        # Vectors of different projections cannot be compared.
         usable = [row for row in rows if row.projection == self._projection]
         if len(usable) < len(rows):
             _log.warning(
-                "%d experiences of tenant %s were made by another projection and do not count",
+                "ignoring %d experiences of tenant %s: made by another projection",
                 len(rows) - len(usable),
                 tenant,
             )
@@ -76,7 +76,7 @@ class Memories:
         )
 
     def changed(self, tenant: str) -> None:
-        """Read a tenant's memory again when it is next needed."""
+        """Drop a tenant's cached index, so that the next use reads it again."""
         self._kept.pop(tenant, None)
 
 

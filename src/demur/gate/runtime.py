@@ -1,4 +1,4 @@
-"""Judgements that no policy made: errors of demur itself, conflicts, and what authority lifted."""
+"""Engine results that no policy made: errors of demur itself, conflicts and resolutions."""
 
 from demur.classification.conclude import conclude
 from demur.codes.registry import Registry
@@ -12,19 +12,19 @@ __all__ = ["conflict", "internal_error", "resolution", "storage_unavailable"]
 
 
 def internal_error(registry: Registry, error: Exception) -> Judgement:
-    """Return the judgement of a request that an error kept from being judged."""
+    """Return the result for a request that an internal error kept from being evaluated."""
     return _unjudged(
         "INTERNAL_ERROR", registry, f"An error kept it from being judged: {_name(error)}."
     )
 
 
 def storage_unavailable(registry: Registry, error: Exception) -> Judgement:
-    """Return the judgement of a decision that could not be stored."""
+    """Return the result for a decision that could not be stored."""
     return _unjudged("STORAGE_UNAVAILABLE", registry, f"It could not be stored: {_name(error)}.")
 
 
 def conflict(registry: Registry, first_id: str) -> Judgement:
-    """Return the judgement of a request whose id was used for another one."""
+    """Return the result for a request whose id belongs to another request."""
     decision = conclude(Verdict.DENY, ["IDEMPOTENCY_CONFLICT"], registry=registry)
     return _judgement(
         decision, f"The request id belongs to decision {first_id}, made on other inputs."
@@ -32,7 +32,7 @@ def conflict(registry: Registry, first_id: str) -> Judgement:
 
 
 def resolution(decision: Decision, before_id: str) -> Judgement:
-    """Return the judgement that authority made of an earlier decision."""
+    """Return the result of resolving an earlier decision."""
     lifted = ", ".join(decision.lifted_by) or "nothing"
     return _judgement(decision, f"Decision {before_id} was resolved; grants that count: {lifted}.")
 
@@ -48,5 +48,5 @@ def _judgement(decision: Decision, details: str) -> Judgement:
 
 
 def _name(error: Exception) -> str:
-    """Return the kind of an error: its words may quote what must not be stored."""
+    """Return the type of an error: its message may quote what must not be stored."""
     return type(error).__name__

@@ -1,11 +1,11 @@
-"""Which keys of a request name a secret, whatever is written under them."""
+"""Keys of a request that name a secret, whatever their value."""
 
 import re
 
 __all__ = ["is_secret"]
 
-# Matched against the last words of a key: `api_token` is one, `token_count` is not.
-# A number or a plural at the end makes no difference.
+# Matched against the last words of a key: `api_token` matches, `token_count` does not.
+# A number or a plural at the end is ignored.
 _SECRET_KEYS = (
     "access_key",
     "api_key",
@@ -32,7 +32,7 @@ _SECRET_KEYS = (
     "ssn",
     "token",
 )
-# Long enough to be meant wherever a key ends with them, also where its words run together.
+# Matched at the end of a key, also where its words run together: `mypassword`.
 _SECRET_ENDINGS = (
     "accesskey",
     "apikey",
@@ -54,7 +54,7 @@ _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 
 
 def is_secret(key: str) -> bool:
-    """Return whether a key names something that is never stored."""
+    """Return whether a key names a secret, which is never stored."""
     known = _known_names.get(key)
     if known is None:
         words = "_".join(_WORDS.findall(key)).lower().rstrip("_0123456789")

@@ -1,4 +1,4 @@
-"""Sinks: who is told about each decision. A sink that fails never changes a decision."""
+"""Sinks: functions that receive each decision. A failing sink never changes a decision."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -13,9 +13,9 @@ _log = logging.getLogger("demur")
 
 
 def tell(sinks: Iterable[Sink], record: DecisionRecord) -> None:
-    """Hand the record to every sink, also if one of them fails."""
+    """Pass the record to every sink, even if one of them fails."""
     for sink in sinks:
         try:
             sink(record)
-        except Exception:  # noqa: BLE001 - whatever a sink raises is its own affair
+        except Exception:  # noqa: BLE001 - a sink may raise anything
             _log.exception("a sink failed for decision %s", record.decision_id)

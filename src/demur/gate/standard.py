@@ -1,4 +1,4 @@
-"""The pipeline that most programs want: built-in guards of some surfaces, and installed ones."""
+"""The standard pipeline: built-in and installed guards of some surfaces."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from demur.guards.rate.limits import RateLimit
 
 __all__ = ["standard_pipeline"]
 
-# What a package brings may wait for a network; nobody waits for it for ever.
+# Guards from other packages may wait for a network, so they get a timeout.
 _PATIENCE_S = 2.0
 _AROUND_A_MODEL = (Surface.INPUT, Surface.OUTPUT)
 
@@ -29,10 +29,10 @@ def standard_pipeline(
     shadow: Collection[str] = (),
     **more: Any,
 ) -> Pipeline:
-    """Return a pipeline of the guards of `surfaces`; without any, of those around a model.
+    """Return a pipeline of the guards of `surfaces`; by default those of input and output.
 
-    `limits` add a rate guard; `shadow` names surfaces whose guards only go on record;
-    `timeout_s` is for guards that packages installed: the built-in ones take linear time.
+    `limits` add a rate guard. `shadow` names surfaces whose guards are recorded and do not bind.
+    `timeout_s` applies to guards of other packages: the built-in guards take linear time.
 
     Raises:
         InputError: There is no such surface.

@@ -1,7 +1,7 @@
-"""A few threads for work that may hang: it is waited for so long and no longer.
+"""A few threads for calls that may hang, each with a timeout.
 
-A thread cannot be ended from outside. What hangs keeps its thread, there are never more than
-a few, and they do not keep the process from ending.
+A thread cannot be killed from outside. A call that hangs keeps its thread; the number of threads
+is bounded, and they do not keep the process from exiting.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 __all__ = ["Workers"]
 
 _T = TypeVar("_T")
-# A thread that had nothing to do for so long ends.
+# A thread that is idle for this long ends.
 _IDLE_S = 30.0
 
 
@@ -32,7 +32,7 @@ class _Job(Generic[_T]):
         self.given_up = False
 
     def give_up(self) -> None:
-        """Leave it: what has not begun never will, and what it would have needed is let go."""
+        """Abandon the job: it will not start any more, and its references are released."""
         self.given_up = True
         self._call = _nothing
 
@@ -42,7 +42,7 @@ class _Job(Generic[_T]):
             return
         try:
             self._result = self._context.run(call)
-        except BaseException as error:  # noqa: BLE001 - it belongs to who asked, not to this thread
+        except BaseException as error:  # noqa: BLE001 - the caller raises it, not this thread
             self._error = error
         self._tell()
 
@@ -53,7 +53,7 @@ class _Job(Generic[_T]):
 
 
 class Workers:
-    """At most `most` threads, started when they are needed. Safe to carry over a fork."""
+    """At most `max_threads` threads, started on demand. Survives a fork."""
 
     def __init__(self, most: int = 4) -> None:
         self._most = most
@@ -70,7 +70,7 @@ class Workers:
         """Return what `call` returns, or raise what it raises.
 
         Raises:
-            TimeoutError: It took longer, or all threads were taken for so long.
+            TimeoutError: It took longer, or no thread was free in that time.
         """
         done = threading.Event()
         job = _Job(call, done.set)
@@ -81,12 +81,12 @@ class Workers:
         return job.result()
 
     async def arun(self, call: Callable[[], _T], timeout_s: float) -> _T:
-        """Return what `call` returns, like `run`; the event loop runs on meanwhile."""
+        """Return what `call` returns, like `run`, without blocking the event loop."""
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
 
         def tell() -> None:
-            # A call that outlives its loop finds nobody to tell.
+            # The loop may be closed by now; then nobody waits.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done.set)
 
@@ -100,7 +100,7 @@ class Workers:
 
     def _put(self, job: "_Job[_T]") -> None:
         if self._process != os.getpid():
-            # Threads do not survive a fork; the count of them does, and so may a taken lock.
+            # Threads do not survive a fork, but their count does, and so may a held lock.
             self._begin()
         with self._lock:
             if not self._idle and self._threads < self._most:
@@ -108,7 +108,7 @@ class Workers:
                 threading.Thread(target=self._work, name="demur-guard", daemon=True).start()
             else:
                 self._idle = max(0, self._idle - 1)
-            self._jobs.put(job)  # type: ignore[arg-type] # whatever it returns goes to who asked
+            self._jobs.put(job)  # type: ignore[arg-type] # each job has its own result type
 
     def _work(self) -> None:
         while True:
@@ -122,10 +122,10 @@ class Workers:
                         return
                 continue
             job.run()
-            del job  # what it held is not kept while this thread waits for the next
+            del job  # release its references while this thread waits for the next
             with self._lock:
                 self._idle += 1
 
 
 def _nothing() -> Any:
-    """Stand in for the call of a job that was given up."""
+    """Replace the call of a job that was given up."""

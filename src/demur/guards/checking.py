@@ -12,11 +12,11 @@ __all__ = ["check"]
 
 
 def check(surface: Surface | str, event: Any, config: Any = None) -> list[Finding]:
-    """Return what the guards of a surface see in an event, built-in ones first.
+    """Return the findings of a surface's guards in an event, built-in ones first.
 
     The event is the surface's own value, the same as plain JSON, or, where that suffices, a
-    text; `config` is for the built-in guard. What becomes of the findings is decided elsewhere:
-    hand them to `Gate.decide`. A pipeline adds timeouts, shadow mode and monitoring.
+    text; `config` is for the built-in guard. Guards do not decide: pass the findings to
+    `Gate.decide`. A pipeline adds timeouts, shadow mode and monitoring.
 
     Raises:
         InputError: There is no such surface, or the event or the config cannot be used.

@@ -20,7 +20,7 @@ MOST_EVIDENCE = 65_536
 
 
 def guard_problems(guard: object, registry: Registry) -> Iterator[str]:
-    """Yield what keeps `guard` from being a guard."""
+    """Yield what breaks the contract of a guard in `guard`."""
     surface = getattr(guard, "SURFACE", None)
     if surface is None:
         yield "it has no `SURFACE`"
@@ -53,7 +53,7 @@ def _takes_two(check: Any) -> bool:
     except TypeError:
         return False
     except ValueError:
-        # A function in C does not say what it takes.
+        # A function in C may have no signature.
         return True
     return True
 

@@ -58,7 +58,7 @@ def _converted(value: Mapping[str, Any], kind: type[Any]) -> Any:
         name = str(unknown[0])[:80]
         raise InputError(f"unknown field `{name}`", where=name, help=f"one of {known}")
     try:
-        # A tuple with names is read by place, and takes its defaults from the right.
+        # msgspec reads a NamedTuple by position, with defaults only from the right.
         given = dict(value) if hasattr(kind, "__struct_fields__") else _in_order(value, kind)
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:

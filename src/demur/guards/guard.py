@@ -18,14 +18,14 @@ class Guard(Protocol):
     where there is one; its detail is short, and holds no secret.
     """
 
-    # Read-only, so that a module's tuple of `ReasonCode` will do.
+    # Read-only properties, so that a module's tuple of `ReasonCode` fits the type.
     @property
     def SURFACE(self) -> Surface:  # noqa: N802 - a module's constant
-        """Where it looks."""
+        """The surface that it inspects."""
 
     @property
     def CODES(self) -> tuple[str, ...]:  # noqa: N802 - a module's constant
-        """What it can say."""
+        """The codes of its findings."""
 
     def check(self, event: Any, config: Any) -> Iterator[Finding]:
-        """Yield what is to be seen in `event`."""
+        """Yield the findings in `event`."""

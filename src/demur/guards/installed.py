@@ -49,7 +49,7 @@ class Installed(NamedTuple):
 
 @cache
 def find_installed() -> tuple[Installed, ...]:
-    """Return every guard that installed packages name, also those that cannot be used."""
+    """Return every guard that installed packages name, including unusable ones."""
     from importlib import metadata  # noqa: PLC0415 - slower to import than all of demur.guards
 
     points = metadata.entry_points(group=ENTRY_POINT_GROUP)
@@ -60,8 +60,8 @@ def installed_guards(surface: Surface | str) -> tuple[Installed, ...]:
     """Return the installed guards of a surface.
 
     Raises:
-        GuardError: An installed guard cannot be used. It is not passed over in silence, since
-            somebody relies on it.
+        GuardError: An installed guard cannot be used. Skipping it silently would leave its
+            user unprotected.
     """
     found = find_installed()
     problems = [problem for one in found for problem in one.problems]
@@ -75,7 +75,7 @@ def _loaded(point: "EntryPoint") -> Installed:
     where = f"{package}: entry point `{point.name} = {point.value}`"
     try:
         guard = point.load()
-    # A package's import may raise anything; the operator needs to hear which package it was.
+    # A package's import may raise anything; the operator needs to know which package it was.
     except Exception as error:  # noqa: BLE001 - said with the package's name, and refused later
         problem = f"the guard cannot be loaded: {type(error).__name__}: {error}"
         return Installed(point.name, package, None, (Problem(where, problem, _HELP),))

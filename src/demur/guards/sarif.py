@@ -1,7 +1,7 @@
-"""Findings as SARIF 2.1.0, the form that code-review tools read.
+"""Export findings as SARIF 2.1.0 for code-review tools.
 
 Each code that was found is a rule of the log, described as in the registry's own export. The
-guard's narrower rule stands in the properties of a result.
+guard's narrower rule is in the properties of a result.
 """
 
 import json
@@ -33,7 +33,7 @@ def as_sarif(
     """Return the findings as a SARIF log of one run.
 
     A finding's file is in its evidence; `artifact` names the text of those that have none.
-    `suppressed` holds what its source allows, each with the reason given there.
+    `suppressed` holds findings that their source allows, each with the reason given there.
     """
     kept = [(finding, None) for finding in findings]
     rows: list[tuple[Finding, str | None]] = [*kept, *suppressed]
@@ -50,7 +50,7 @@ def as_sarif(
 
 
 def _rule(code: str, taxon: Mapping[str, Any]) -> dict[str, Any]:
-    # Relationships lead into taxonomies that this log does not carry.
+    # Relationships refer to taxonomies that this log does not carry.
     kept = {key: value for key, value in taxon.items() if key != "relationships"}
     return {**kept, "id": code}
 

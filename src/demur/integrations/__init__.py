@@ -1,1 +1,1 @@
-"""demur inside the frameworks people use: one module each, imported only where it is wanted."""
+"""Adapters, one for each framework. Importing `demur` loads none of them."""

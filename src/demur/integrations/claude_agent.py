@@ -1,4 +1,4 @@
-"""Claude Agent SDK: hooks that hold an agent to the gate's word, as the SDK's own callbacks.
+"""Claude Agent SDK: hooks and permission callbacks that enforce a gate's decisions.
 
 Each matcher has `on_failure="block"`: without it, a callback that fails lets the call run.
 """
@@ -50,19 +50,19 @@ _EVENTS = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit"),
     *("PreCompact", "Stop", "SubagentStop", "SessionStart", "PostCompact", "PostToolBatch"),
 )
-# What is not judged by then is refused, before the CLI gives the hook up.
+# The share of the timeout after which demur refuses, before the CLI gives the hook up.
 _OWN_SHARE = 0.8
 _MATCHERS = {"SessionStart": "compact"}
 
 
 class _Approved(Occasion):
-    """An occasion at which a person who may decide has said yes, and that goes on record."""
+    """A call context that records the approval of a person who may decide."""
 
     __slots__ = ()
 
     @property
     def trace(self) -> dict[str, str]:
-        """What of it goes on record."""
+        """The part of the context that is recorded."""
         return {**super().trace, "approved_by": "person"}
 
 
@@ -77,17 +77,17 @@ def claude_hooks(
 ) -> dict[HookEvent, list[HookMatcher]]:
     """Return the hooks, for `ClaudeAgentOptions(hooks=...)`.
 
-    With `approval="interrupt"`, a call that waits for approval goes to `can_use_tool`, or to who
-    sits at the terminal, instead of being refused. The SDK runs what is approved there without
-    asking again: use our `can_use_tool`, which demands a grant. What was granted there holds for
-    the call's result as well.
+    With `approval="interrupt"`, a call that waits for approval goes to `can_use_tool`, or to the
+    person at the terminal, instead of being refused. The SDK runs an approved call without
+    asking again: use demur's `can_use_tool`, which demands a grant. The grant also covers the
+    call's result.
 
-    With `halt`, a hard block ends the run. `pins` are rules that outlive a compaction. Tools of
-    `own_servers`, those of this program, go by their bare names (`refund`) in policies; others
-    by their whole one (`mcp__shop__refund`).
+    With `halt`, a hard block ends the run. `pins` are rules that outlive a compaction. Policies
+    name tools of `own_servers`, those of this program, by their bare names (`refund`), and
+    others by their full ones (`mcp__shop__refund`).
 
     Raises:
-        InputError: There is no such way to ask for approval.
+        InputError: `approval` is unknown.
         InputTypeError: Neither an enforcer nor a gate is given.
     """
     by = Enforcer.of(enforcer)
@@ -110,7 +110,7 @@ def claude_hooks(
                     framework=_FRAMEWORK,
                     granted=granted,
                 )
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is no permission
+        except Exception as error:  # noqa: BLE001 - a failure is no permission
             output = json.loads(denial(hook.event, _line_of(error), members).stdout)
         return _to_output(output)
 
@@ -138,20 +138,20 @@ def can_use_tool(
 ) -> CanUseTool:
     """Return a second line of defence, for `ClaudeAgentOptions(can_use_tool=...)`.
 
-    It is asked only about calls that no allow rule has let through, so it never replaces the
-    hooks. `person` is asked about what may run, and about what waits for approval; input that
-    they change is judged like any other. Their yes alone lifts nothing: the call is decided
-    again with the grants that `grant_for` gives for the ruling and the SDK's context.
+    The SDK asks it only about calls that no allow rule has let through, so it never replaces the
+    hooks. It asks `approver` about calls that may run or that wait for approval, and judges input
+    that the approver changes like any other. A yes alone lifts nothing: the call is decided again
+    with the grants that `grant_for` returns for the ruling and the SDK's context.
 
-    With `person_decides`, whoever answers there is trusted to approve: their yes lets a call
-    run that waits for approval, and goes on record as `trace.approved_by`.
+    With `approver_decides`, the approver's yes lets a call run that waits for approval. It is
+    recorded as `trace.approved_by`.
 
     Raises:
-        InputError: A person decides, and grants are demanded all the same.
+        InputError: Both `approver_decides` and `grant_for` are given.
         InputTypeError: Neither an enforcer nor a gate is given.
     """
     if person_decides and grant_for is not None:
-        raise InputError("`person_decides` needs no `grant_for`", where="person_decides")
+        raise InputError("`approver_decides` needs no `grant_for`", where="approver_decides")
     by = Enforcer.of(enforcer)
     return _SecondLine(by, person, grant_for, person_decides, halt, own_servers).judged
 
@@ -168,9 +168,9 @@ class _SecondLine(NamedTuple):
         self, name: str, given: dict[str, Any], context: ToolPermissionContext
     ) -> PermissionResultAllow | PermissionResultDeny:
         """Return whether a call may run, and with what input."""
-        # INVARIANT: what runs is what was ruled on, whatever a person does to what they see.
+        # INVARIANT: the input that runs is the one that was judged, whatever an approver changes.
         wanted, answer = deepcopy(given), PermissionResultAllow()
-        # Without a run: the hook has put this call into its history already.
+        # Without a run, because the hook has already added this call to the run's history.
         at = Occasion(framework=_FRAMEWORK, call_id=context.tool_use_id)
         ruling, lets = await self._ruled(name, wanted, at), False
         if self.person is not None and (ruling.allowed or ruling.may_be_approved):
@@ -193,7 +193,7 @@ class _SecondLine(NamedTuple):
     async def _approved(
         self, name: str, wanted: Any, at: Occasion, ruling: Ruling, context: ToolPermissionContext
     ) -> Ruling:
-        """Return the ruling on a call that a person said yes to."""
+        """Return the ruling on a call that the approver allowed."""
         if self.person_decides:
             return await self._ruled(name, wanted, _Approved(*at))
         grants = await agranted(self.grant_for, ruling, context)
@@ -213,12 +213,12 @@ class _SecondLine(NamedTuple):
 def _line_of(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return refusal_line("GUARDRAIL_UNAVAILABLE", "it took too long to judge")
-    # Its words may quote what must not be told.
+    # Name only the type: an error's text may quote secrets.
     return refusal_line("INTERNAL_ERROR", f"the hook failed: {type(error).__name__}")
 
 
 def _to_output(output: Mapping[str, Any]) -> HookJSONOutput:
-    """Return a hook's output as the SDK spells it: `continue` is a word of the language."""
+    """Return a hook's output as the SDK spells it: `continue_`, because `continue` is a keyword."""
     spelled = {"continue_" if name == "continue" else name: value for name, value in output.items()}
     return cast("HookJSONOutput", spelled)
 

@@ -1,4 +1,4 @@
-"""What to say where a framework is not installed."""
+"""The error for a framework that is not installed."""
 
 from demur.errors import MissingExtraError
 
@@ -6,7 +6,7 @@ __all__ = ["missing_extra"]
 
 
 def missing_extra(extra: str, package: str | None = None) -> MissingExtraError:
-    """Return the error that says what to install; `package` is its name if it differs."""
+    """Return the error that names the extra to install, and the package if its name differs."""
     return MissingExtraError(
         f"this adapter needs the `{package or extra}` package", help=f"pip install 'demur[{extra}]'"
     )

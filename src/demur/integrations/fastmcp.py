@@ -1,12 +1,11 @@
 """Guard a FastMCP server: one middleware for tools, resources and prompts.
 
-A tool call is decided before the tool runs; what it returned is looked at before it leaves,
-and so are resources and prompts. Lists are not touched: a tool that is never allowed stays
-listed, and says so when it is called.
+A tool call is decided before the tool runs. Its result is checked before it leaves, and so are
+resources and prompts. Lists are not filtered: a tool that is never allowed stays listed, and its
+calls are refused.
 
-Whatever is text is looked at, that of failures, places and `_meta` too: pictures, sound and
-binary data pass, if they are some. So does what is asked of the client midway; the call that
-brings the answer is decided again.
+All text is checked, also that of failures, URIs and `_meta`. Valid pictures, sound and binary
+data pass. So do questions to the client; the call that brings the answer is decided again.
 """
 
 from collections.abc import Callable
@@ -38,12 +37,11 @@ _FRAMEWORK = "fastmcp"
 class FastMCPGuard(Middleware):
     """Middleware for `FastMCP(middleware=[...])`; put it last, next to the tools.
 
-    A soft or workflow refusal is the result of the call, marked as an error: the model reads
-    it and may go on. A hard one is an error of the protocol, because nothing that a model
-    could try again would help; with `hard="result"` it is a result, too, for hosts that hide
-    errors from the model. Resources and prompts have no place for a refusal in their results:
-    there it is always an error. `occasion` says in which run and for whom a request comes;
-    what it leaves open is filled in.
+    A soft or workflow refusal is the result of the call, marked as an error: the model reads it
+    and may continue. A hard refusal is a protocol error, because a retry by the model would not
+    help; with `hard="result"` it is a result, too, for hosts that hide errors from the model.
+    Resources and prompts cannot carry a refusal, so there it is always an error. `context`
+    returns the call context of a request; the guard fills in missing fields.
     """
 
     def __init__(
@@ -59,7 +57,7 @@ class FastMCPGuard(Middleware):
     async def on_call_tool(
         self, context: MiddlewareContext[Any], call_next: CallNext[Any, ToolResult]
     ) -> ToolResult:
-        """Return what the tool returned, or the refusal in its place.
+        """Return the tool's result, or the refusal in its place.
 
         Raises:
             MCPError: The call was refused for good.
@@ -73,7 +71,7 @@ class FastMCPGuard(Middleware):
         """Return the resource.
 
         Raises:
-            MCPError: What stands in it was refused.
+            MCPError: Its content was refused.
         """
         return await self._guard.read("resources/read", context, call_next)
 
@@ -83,17 +81,17 @@ class FastMCPGuard(Middleware):
         """Return the prompt.
 
         Raises:
-            MCPError: What stands in it was refused.
+            MCPError: Its content was refused.
         """
         return await self._guard.read("prompts/get", context, call_next)
 
 
 def occasion_of(context: MiddlewareContext[Any]) -> Occasion:
-    """Return in which run a request comes, and for whom, as far as the server knows."""
+    """Return the call context of a request, as far as the server knows it."""
     called = context.fastmcp_context
     known = called is not None and called.request_context is not None
     try:
-        # `Context.session_id` is no help: under the stateless protocol each request has a new one.
+        # Not `Context.session_id`: under the stateless protocol each request has a new one.
         request: Any = get_http_request()
     except RuntimeError:
         request = None
@@ -106,7 +104,7 @@ def occasion_of(context: MiddlewareContext[Any]) -> Occasion:
 
 
 def _returned(result: Any) -> Any:
-    """Return what a tool returned; not done is a question to the client, or a task."""
+    """Return a tool's output; None for a question to the client, or a task."""
     if not isinstance(result, ToolResult) or isinstance(result, InputRequiredToolResult):
         return None
     said = result.to_mcp_result()
@@ -121,7 +119,7 @@ def _texts(result: Any) -> list[Any]:
     messages = getattr(result, "messages", None) or ()
     return read_of(
         {
-            # Its place is what the client asked for.
+            # The URI is the client's own, so it is not checked.
             "contents": [wire(one.to_mcp_resource_contents("")) for one in contents],
             "messages": [wire(one.to_mcp_prompt_message()) for one in messages],
             "description": getattr(result, "description", None),

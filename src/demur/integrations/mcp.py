@@ -1,12 +1,12 @@
-"""Guard an MCP server that is built with the Python SDK: one middleware on `MCPServer`.
+"""Guard an MCP server that uses the Python SDK: one middleware for `MCPServer`.
 
-A tool call is decided before the tool runs, by the arguments as they came over the wire; what
-the tool returned is looked at before it leaves, and so are resources and prompts. `tools/list`
-is not touched: a tool that is never allowed stays in the list, and says so when it is called.
+A tool call is decided before the tool runs, by the arguments as received. Its result is checked
+before it leaves, and so are resources and prompts. `tools/list` is not filtered: a tool that is
+never allowed stays listed, and its calls are refused.
 
-Whatever is text is looked at, that of failures, places and `_meta` too: pictures, sound and
-binary data pass, if they are some. So does what a tool asks of the client midway
-(`input_required`); the call that brings the answer is decided like any other.
+All text is checked, also that of failures, URIs and `_meta`. Valid pictures, sound and binary
+data pass. So do questions of a tool to the client (`input_required`); the call that brings the
+answer is decided like any other.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,12 +38,11 @@ _READS = frozenset({"resources/read", "prompts/get"})
 class MCPGuard:
     """Middleware for `MCPServer(middleware=[...])`; put it last, next to the tools.
 
-    A soft or workflow refusal is the result of the call, marked as an error: the model reads
-    it and may go on. A hard one is an error of the protocol, because nothing that a model
-    could try again would help; with `hard="result"` it is a result, too, for hosts that hide
-    errors from the model. Resources and prompts have no place for a refusal in their results:
-    there it is always an error. `occasion` says in which run and for whom a request comes;
-    what it leaves open is filled in.
+    A soft or workflow refusal is the result of the call, marked as an error: the model reads it
+    and may continue. A hard refusal is a protocol error, because a retry by the model would not
+    help; with `hard="result"` it is a result, too, for hosts that hide errors from the model.
+    Resources and prompts cannot carry a refusal, so there it is always an error. `context`
+    returns the call context of a request; the guard fills in missing fields.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class MCPGuard:
         """Handle one message of the client.
 
         Raises:
-            MCPError: It was refused, and there is no other place to say so.
+            MCPError: The message was refused, and its result cannot carry a refusal.
         """
         params = ctx.params or {}
         name: Any = params.get("name")
@@ -70,13 +69,13 @@ class MCPGuard:
         if ctx.method in _READS:
             return cast("HandlerResult", await self._guard.read(ctx.method, ctx, call_next))
         if ctx.method != "tools/call" or not _is_call(name, arguments):
-            # What is no call at all never reaches a tool: the server turns it down.
+            # An invalid call never reaches a tool: the server rejects it.
             return await call_next(ctx)
         return cast("HandlerResult", await self._guard.call(name, arguments, ctx, call_next))
 
 
 def occasion_of(ctx: ServerRequestContext[Any, Any]) -> Occasion:
-    """Return in which run a request comes, and for whom, as far as the server knows."""
+    """Return the call context of a request, as far as the server knows it."""
     return occasion_from(
         _FRAMEWORK, token=get_access_token(), request=ctx.request, call_id=ctx.request_id
     )
@@ -94,7 +93,7 @@ def _texts(result: HandlerResult) -> list[Any]:
 
 
 def _refused(ruling: Ruling, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    # Whoever answers in the server's place owns the whole answer.
+    # This replaces the server's own result, so it has to set `resultType` as well.
     modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
     return {**result_of(ruling), **({"resultType": "complete"} if modern else {})}
 

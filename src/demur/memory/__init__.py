@@ -1,1 +1,1 @@
-"""Memory of labelled outcomes: what a request resembles, and what follows from that."""
+"""Memory of labelled outcomes: find similar experiences and apply them to a verdict."""

@@ -1,7 +1,7 @@
-"""Consensus: what a verdict becomes once memory has spoken.
+"""Apply recalled experiences to a verdict.
 
-Likeness to a failure tightens. Likeness to a success lifts an escalation, if the operator
-turned that on, and only where an approval by a person would have been enough.
+Similarity to a failure tightens. Similarity to a success lifts an escalation, if the operator
+turned that on, and only where a person's approval would have been enough.
 """
 
 from collections.abc import Collection, Sequence
@@ -38,9 +38,9 @@ def consensus(
     *,
     obligations: Collection[str] = (),
 ) -> Consensus:
-    """Return what verdict and codes become in the light of what memory recalls.
+    """Return verdict and codes after applying recalled experiences.
 
-    `obligations` are those that rules imposed; those of codes are known from the registry.
+    `obligations` are those of rules; those of codes come from the registry.
 
     Raises:
         UnknownCodeError: A code is not registered.

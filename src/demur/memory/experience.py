@@ -49,10 +49,10 @@ class Experience(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the experience in the columns of a database; other columns are passed over.
+        """Return the experience in the columns of a database; other columns are ignored.
 
         Raises:
-            InputError: A column holds something that cannot be used.
+            InputError: The value of a column is invalid.
         """
         own = {name: fields[name] for name in cls.__struct_fields__ if name in fields}
         where = f"experience `{own.get('memory_id')}`"
@@ -69,17 +69,17 @@ class Experience(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ends(self) -> datetime | None:
-        """When it is to be forgotten; None: never."""
+        """When it expires; None: never."""
         return None if self.expires_at is None else _instant(self.expires_at, "expires_at")
 
     def expired(self, now: datetime) -> bool:
-        """Return whether it no longer counts at `now`."""
+        """Return whether it has expired at `now`."""
         ends = self.ends
         return ends is not None and ends <= now
 
     @property
     def summary(self) -> str:
-        """What a person needs to see of it, in one short line."""
+        """A short line for people."""
         bad = f", severity {self.severity}" if self.outcome is Outcome.FAILURE else ""
         note = f": {self.note}" if self.note else ""
         return one_line(f"{self.action_type}{bad}{note}"[:_LONGEST_SUMMARY])

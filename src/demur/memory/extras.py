@@ -1,4 +1,4 @@
-"""The optional libraries of memory: here or not, nothing else in this package asks."""
+"""The optional libraries of memory, or None where they are not installed."""
 
 import importlib
 from functools import cache

@@ -1,12 +1,12 @@
-"""What memory sees of a request: small named features in groups, never ids.
+"""The features of a request that memory compares, in groups, never ids.
 
-Groups keep apart what a request says in different ways, so that a long text cannot drown
-an amount. Within a group a feature counts by its weight, once however often it occurs.
+Groups keep a long text from drowning an amount. Within a group a feature counts by its weight,
+once however often it occurs.
 
-Left out, because they differ in every request or say nothing about the act itself: the
-request's, tenant's and subject's ids, `trace`, `context`, `context_ref`, `extensions`,
-`continues` and the policy asked for. Of a field whose name ends in `id`, `hash`, `token`,
-`at`, `email` and the like, only that it is there counts, not its value.
+Fields that differ in every request or say nothing about the action are left out: ids of request,
+tenant and subject, `trace`, `context`, `context_ref`, `extensions`, `continues` and the policy
+pin. Of a field whose name ends in `id`, `hash`, `token`, `at`, `email` and the like, only its
+presence counts, not its value.
 """
 
 import math
@@ -59,7 +59,7 @@ def features(facts: Mapping[str, Any]) -> dict[str, Features]:
 
 
 def intent(facts: Mapping[str, Any]) -> str:
-    """Return what a request says it wants, cut to a bounded length; empty if it says nothing."""
+    """Return the intent of a request, cut to a bounded length; empty if there is none."""
     said = _part(facts, "action").get("intent")
     return said[:_LONGEST_INTENT] if isinstance(said, str) else ""
 
@@ -77,7 +77,7 @@ def _fold(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text, folded; of a number in it only its length counts."""
+    """Return the folded words of a text; a number is replaced by its length."""
     words: list[str] = _WORD.findall(_fold(text))
     return [word if word.isalpha() else _NUMBER.sub(_length, word) for word in words]
 
@@ -102,7 +102,7 @@ def _text(text: str) -> Features:
 
 @lru_cache(maxsize=2**12)
 def _word(word: str) -> tuple[tuple[str, int], ...]:
-    # Short words are mostly grammar, which a paraphrase changes first.
+    # Short words are mostly function words, which a paraphrase changes first.
     if len(word) <= 3 and word.isascii():
         return ((word, 1),)
     framed = f"^{word}$"
@@ -123,12 +123,12 @@ def _leaves(part: Mapping[str, Any]) -> Features:
 
 @lru_cache(maxsize=2**12)
 def _field(path: str) -> tuple[str, bool]:
-    """Return the folded name of a field, and whether its value merely tells one from another."""
+    """Return the folded name of a field, and whether its value is a mere identifier."""
     return _fold(path), _NAMES_ONE.search(path) is not None
 
 
 def _walk(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Yield the leaves by path, in an order that does not depend on how they were written."""
+    """Yield the leaves by path, in an order that does not depend on the order of keys."""
     if isinstance(value, str | int | float) or depth == _DEEPEST:
         yield path, value
     elif isinstance(value, Mapping):
@@ -145,7 +145,7 @@ def _value(value: Any) -> Features:
     if isinstance(value, int | float):
         return _number(value)
     if isinstance(value, str):
-        # Many words share what one word would have.
+        # The words of a text share the weight of one value.
         words = list(dict.fromkeys(_words(value[:_LONGEST_TEXT])))[:_MOST_WORDS]
         weight = math.isqrt(_VALUE * _VALUE // max(1, len(words)))
         return dict.fromkeys(words, weight)
@@ -153,10 +153,10 @@ def _value(value: Any) -> Features:
 
 
 def _number(value: float) -> Features:
-    """Return the number's place on a scale of half octaves, and its neighbours on both sides."""
+    """Return the number's bucket on a half-octave scale, and the buckets on both sides."""
     if not value:
         return {"0": _VALUE}
-    # Exact on every machine, as no logarithm is.
+    # Unlike a logarithm, this is exact on every machine.
     mantissa, exponent = math.frexp(abs(value))
     step = 2 * exponent + (mantissa >= _ROOT_HALF)
     sign = "-" if value < 0 else "+"

@@ -1,4 +1,4 @@
-"""An index: everything that one tenant remembers, as one snapshot to search."""
+"""The memory index: one tenant's experiences as an immutable snapshot to search."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -16,9 +16,10 @@ __all__ = ["Hits", "Index"]
 
 
 class Hits(NamedTuple):
-    """What a vector resembles. `grave` is the likeness to failures of the severity asked for.
+    """The experiences most similar to a vector.
 
-    `exact` says that nothing nearer can have been missed.
+    `grave` is the similarity to failures of at least the given severity. `exact` says that
+    nothing nearer can have been missed.
     """
 
     failure: Similarity
@@ -45,9 +46,9 @@ class _Hit(NamedTuple):
 
 
 class _Ward(NamedTuple):
-    """Experiences of one outcome and severity, and the shelf with their vectors.
+    """Experiences of one outcome and severity, with an index of their vectors.
 
-    Apart, so that no crowd of mild failures can hide a grave one from a search.
+    They are searched separately, so that many mild failures cannot hide a severe one.
     """
 
     outcome: Outcome
@@ -64,7 +65,7 @@ class _Ward(NamedTuple):
 
 
 class Index:
-    """A snapshot of experiences that never changes. Safe to share between threads.
+    """An immutable snapshot of experiences. Safe to share between threads.
 
     Searches are exact up to `exact_up_to` experiences of one outcome and severity; above
     that they go through a graph, where usearch is installed.
@@ -80,7 +81,7 @@ class Index:
         projection: str | None = None,
         exact_up_to: int = EXACT_UP_TO,
     ) -> None:
-        # INVARIANT: the order in which experiences are given changes nothing.
+        # INVARIANT: the order of the experiences does not matter.
         self.experiences = tuple(sorted(experiences, key=lambda one: one.memory_id))
         self.projection = _one_projection(self.experiences, projection)
         _check_ids(self.experiences)
@@ -98,7 +99,7 @@ class Index:
 
     @cached_property
     def digest(self) -> str:
-        """`sha256:` and the digest of everything here that can move a decision."""
+        """`sha256:` and the digest of everything here that can affect a decision."""
         hashing = hashlib.sha256(b"demur memory.v1\n")
         for one in self.experiences:
             for part in (one.memory_id, one.projection, one.outcome, str(one.severity)):
@@ -109,13 +110,13 @@ class Index:
 
     @cached_property
     def holds_until(self) -> datetime | None:
-        """When the first of its experiences expires and a new snapshot is due; None: never."""
+        """When its first experience expires and a new snapshot is due; None: never."""
         return min((one.ends for one in self.experiences if one.ends is not None), default=None)
 
     def search(self, vector: Vector, top_k: int = 5, *, grave: int = 1) -> Hits:
-        """Return what resembles `vector` most, `top_k` of each outcome.
+        """Return the experiences most similar to `vector`, `top_k` of each outcome.
 
-        The nearest failure of severity `grave` or worse is always among those shown.
+        The nearest failure of at least `min_severity` is always among them.
         """
         failures: list[_Hit] = []
         successes: list[_Hit] = []

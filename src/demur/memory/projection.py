@@ -1,8 +1,8 @@
-"""From a request to a vector: alike requests point the same way.
+"""From a request to a vector: similar requests point the same way.
 
 The default projection hashes named features into a fixed number of places. It is lexical:
-it sees shared words, not shared meaning. Where meaning matters, an embedding model takes
-over the words of the intent; everything else stays as it is.
+it sees shared words, not shared meaning. Where meaning matters, an embedding model takes over
+the words of the intent.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from demur.memory.vector import LARGEST_SIZE, Vector
 
 __all__ = ["EmbeddingProjection", "HashedProjection", "Projection"]
 
-# What each group adds to a score if it is the same, in millionths of a perfect match. The
-# defaults in `settings` were chosen with these: change one, measure the other again.
+# The share of each group in a perfect score, in millionths. The default thresholds of
+# `MemorySettings` were chosen with these: if you change one, measure the other again.
 _SHARES = {
     "action": 250_000,
     "intent": 200_000,
@@ -32,18 +32,18 @@ _LARGEST_EMBEDDING = LARGEST_SIZE // 2
 
 
 class Projection(Protocol):
-    """What makes vectors out of requests. Vectors of different names are never compared."""
+    """Turns requests into vectors. Vectors of different projections are never compared."""
 
     @property
     def name(self) -> str:
-        """The name, with everything that changes its vectors, such as version and size."""
+        """The name, including everything that affects vectors, such as version and size."""
 
     def project(self, facts: Mapping[str, Any]) -> Vector:
-        """Return the vector of a request, given as plain JSON; the same facts, the same vector."""
+        """Return the vector of a request given as plain JSON. Deterministic."""
 
 
 class HashedProjection:
-    """The default: features of the request, hashed with a sign into `size` places."""
+    """The default projection: signed feature hashing into `size` places."""
 
     def __init__(self, size: int = _SIZE) -> None:
         if not 16 <= size <= LARGEST_SIZE:
@@ -56,7 +56,7 @@ class HashedProjection:
         return Vector.of(self.places(features(facts), GROUPS))
 
     def places(self, groups: Mapping[str, Features], wanted: Sequence[str]) -> dict[int, int]:
-        """Return what the wanted groups add up to, by place."""
+        """Return the sum of the wanted groups by place."""
         total: dict[int, int] = {}
         for group in wanted:
             hashed: dict[int, int] = {}
@@ -84,7 +84,7 @@ class EmbeddingProjection:
         """Return the vector of a request.
 
         Raises:
-            InputError: The model returned something that is no direction in space.
+            InputError: The model returned an invalid embedding.
         """
         others = [group for group in GROUPS if group != "intent"]
         places = self._hashed.places(features(facts), others)
@@ -103,7 +103,7 @@ def _place(group: str, feature: str, size: int) -> tuple[int, int]:
 
 
 def _scaled(values: Mapping[int, int], share: int) -> dict[int, int]:
-    """Return the values at the length whose square is `share`, as near as whole numbers get."""
+    """Return the values scaled to a squared length of `share`, in integers."""
     norm = sum(value * value for value in values.values())
     if not norm:
         return {}
@@ -112,7 +112,7 @@ def _scaled(values: Mapping[int, int], share: int) -> dict[int, int]:
 
 
 def _quantised(numbers: Sequence[float]) -> list[int]:
-    """Return an embedding as whole numbers, at the length of the group that it stands for."""
+    """Return an embedding as integers, scaled to the share of the intent group."""
     values = [float(number) for number in numbers]
     if len(values) > _LARGEST_EMBEDDING:
         raise InputError(f"an embedding has at most {_LARGEST_EMBEDDING} numbers")
@@ -122,6 +122,6 @@ def _quantised(numbers: Sequence[float]) -> list[int]:
     if not peak:
         return []
     values = [value / peak for value in values]
-    # Rounded once, from the exact sum: no order of summation can change it.
+    # `fsum` rounds once, so the order of summation does not matter.
     length = math.sqrt(math.fsum(value * value for value in values))
     return [round(value / length * math.sqrt(_SHARES["intent"])) for value in values]

@@ -1,4 +1,4 @@
-"""Recall: what a request reminds of, as signals for a decision and its record."""
+"""Recall: the experiences similar to a request, as signals for its decision and record."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -13,7 +13,7 @@ from demur.model.record import Similarity
 
 __all__ = ["SIGNALS", "Recall", "recall"]
 
-# What a record keeps of a recollection, so that a replay has the same one.
+# The signals of a recall that a record keeps for replays.
 SIGNALS = (
     "failure_similarity",
     "grave_failure_score",
@@ -24,11 +24,11 @@ SIGNALS = (
 
 
 class Recall(msgspec.Struct, frozen=True, kw_only=True):
-    """What memory knows about a request.
+    """The experiences that are similar to a request.
 
-    `grave_score` is the likeness to failures that are severe enough to block.
-    `uncertainty_score` is 1 where nothing similar was ever labelled, 0 for the same again.
-    `exact` is false where something nearer may have been missed among very many.
+    `grave_score` is the similarity to failures that are severe enough to block.
+    `uncertainty_score` is 1 if nothing similar was ever labelled, 0 for an identical request.
+    `exact` is false if something nearer may have been missed among very many.
     """
 
     failure: Similarity
@@ -50,7 +50,7 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_signals(cls, signals: Mapping[str, Any], digest: str) -> Self:
-        """Return the recollection that a record keeps.
+        """Return the recall that a record keeps.
 
         Raises:
             InputError: A signal is missing or cannot be used.
@@ -70,7 +70,7 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recall(index: Index, vector: Vector, settings: MemorySettings) -> Recall:
-    """Return what `vector` resembles in `index`."""
+    """Return the experiences in `index` that are similar to `vector`."""
     hits = index.search(vector, settings.top_k, grave=settings.block_severity)
     best = max(hits.failure.score, hits.success.score)
     return Recall(

@@ -1,4 +1,4 @@
-"""What an operator sets: how alike is alike, and what may follow from it.
+"""The operator's thresholds for similarity to earlier experiences.
 
 The defaults come from these scores of the default projection against one refund request
 (a support agent, a reason in a sentence, 180 USD, eight facts as evidence):
@@ -18,10 +18,9 @@ The defaults come from these scores of the default projection against one refund
     0.49  another action in its own words
     0.03  something else altogether
 
-So 0.95 blocks what is the same but for ids and small changes, and one fact that is far off
-is enough to leave it to a person; 0.85 escalates likenesses but no other action and no other
-customer; and 0.98 lifts only for the same again, because a wrong lift costs more than a
-question.
+So 0.95 blocks the same request with other ids and small changes, while one fact far off leaves
+it to a person. 0.85 escalates similar requests, but no other action and no other customer. 0.98
+lifts only the same request, because a wrong lift costs more than a question.
 """
 
 from typing import Any
@@ -38,10 +37,9 @@ _MOST_NEIGHBOURS = 100
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Thresholds on similarity, from above 0 to 1.
 
-    `block`, `escalate`: from where likeness to a failure denies, or asks a person.
-    `allow`, `lift`: from where likeness to a success lifts an escalation, if `lift` is on.
-    `block_severity`: milder failures escalate at most, however alike.
-    `top_k`: how many neighbours of each outcome go on record.
+    `block`, `escalate`: similarity to a failure that denies or asks a person. `allow`: similarity
+    to a success that lifts an escalation, if `lift` is on. `block_severity`: milder failures only
+    escalate. `top_k`: the number of neighbours of each outcome that are recorded.
     """
 
     block: float = 0.95
@@ -58,7 +56,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"`escalate` is {self.escalate}, above `block`, which is {self.block}",
                 where="memory",
-                help="what is enough to deny is enough to ask: lower `escalate`",
+                help="lower `escalate` to at most `block`",
             )
         if not isinstance(self.lift, bool):
             raise InputTypeError.expected("memory: `lift`", "true or false", self.lift)

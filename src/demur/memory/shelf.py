@@ -1,8 +1,8 @@
-"""Three ways to find the nearest among many vectors; all but the graph are exact.
+"""Three indexes that find the nearest among many vectors; all but the graph are exact.
 
-A shelf answers with every row that may be among the nearest and its exact dot product; who
-asks scores them. The matrix and the columns never leave out a row that belongs there, so
-they agree to the last digit.
+An index returns every row that may be among the nearest with its exact dot product, and the
+caller scores them. The matrix and the columns never leave out a row that belongs there, so they
+agree to the last digit.
 """
 
 import heapq
@@ -27,7 +27,7 @@ _FULL = math.sqrt(LARGEST_NORM)
 
 
 class Near(NamedTuple):
-    """A row that may be among the nearest, and its dot product with what was asked for."""
+    """A row that may be among the nearest, and its dot product with the query."""
 
     row: int
     dot: int
@@ -41,11 +41,11 @@ class Shelf(Protocol):
         """Whether no row can be missed."""
 
     def nearest(self, query: Vector, count: int) -> list[Near]:
-        """Return at least the `count` nearest rows that point the query's way, in any order."""
+        """Return at least the `count` nearest rows with a positive dot product, in any order."""
 
 
 def shelve(vectors: Sequence[Vector], exact_up_to: int = EXACT_UP_TO) -> Shelf:
-    """Return the best shelf for so many vectors that is installed here."""
+    """Return the best index for the vectors that the installed libraries allow."""
     if len(vectors) > exact_up_to and usearch() is not None:
         return Graph(vectors)
     return Columns(vectors) if numpy() is None else Matrix(vectors)
@@ -75,11 +75,11 @@ class Matrix:
 
 
 class Columns:
-    """Exact search without any library, on whole numbers as wide as the shelf.
+    """Exact search without any library, on integers as wide as the index.
 
-    Each place is one number with a lane of 32 bits per row. A number times a value, added up
-    over the places of the query, is the dot product of every row at once; no lane runs over,
-    because no partial sum of a dot product exceeds 2**24.
+    Each place is one integer with a lane of 32 bits per row. The sum of integer times value over
+    the places of the query is the dot product of all rows at once. No lane overflows, because no
+    partial sum of a dot product exceeds 2**24.
     """
 
     exact = True
@@ -117,9 +117,9 @@ class Columns:
 
 
 class Graph:
-    """Search in a graph of neighbours, with usearch: quick among very many, not exact.
+    """Search in a graph of neighbours, with usearch: fast among very many, not exact.
 
-    What it finds is scored exactly; what it misses is missed.
+    The rows that it finds are scored exactly.
     """
 
     exact = False
@@ -128,11 +128,11 @@ class Graph:
         self._vectors = vectors
         self._width = _width(vectors)
         self._graph = usearch().Index(ndim=self._width, metric="cos", dtype="f16")
-        # One thread: several would link the graph in another order each time.
+        # One thread, because several would make the graph nondeterministic.
         for start in range(0, len(vectors), EXACT_UP_TO):
             some = vectors[start : start + EXACT_UP_TO]
             keys = numpy().arange(start, start + len(some))
-            # Halves hold small numbers best; the angle is the same at any length.
+            # Scale down for half precision; the angle does not depend on the length.
             self._graph.add(keys, _dense(some, self._width) / _FULL, threads=1)
 
     def nearest(self, query: Vector, count: int) -> list[Near]:
@@ -154,7 +154,7 @@ def _dense(vectors: Sequence[Vector], width: int) -> Any:
 
 
 def _row(vector: Vector, width: int) -> Any:
-    """Return a vector as numbers in a row; places from `width` on are left out."""
+    """Return a vector as a dense array; places from `width` on are left out."""
     np = numpy()
     row = np.zeros(max(width, vector.size), dtype="f4")
     row[np.frombuffer(vector.place_bytes, "<u2")] = np.frombuffer(vector.value_bytes, "<i2")

@@ -1,7 +1,7 @@
 """Sparse vectors of small integers, and their cosine as an exact number.
 
-Whole numbers add up to the same sum in any order, on any machine and in any library.
-So a score that decides can be stored, replayed and compared digit by digit.
+Integers add up to the same sum in any order, on any machine and in any library. So a score
+that decides can be stored, replayed and compared digit by digit.
 """
 
 import math
@@ -26,7 +26,7 @@ _DIGITS = 10**6
 
 
 class Vector(msgspec.Struct, frozen=True, kw_only=True):
-    """Whole numbers at some places, zero elsewhere. Build one with `of` or `from_bytes`.
+    """Integers at some places, zero elsewhere. Build one with `from_values` or `from_bytes`.
 
     `raw` is the stored form; `norm` is the exact sum of squares.
     """
@@ -39,7 +39,7 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
         """Return the vector with these values at these places.
 
         Raises:
-            InputError: A place or the whole is too large.
+            InputError: A place or the norm is too large.
         """
         places = sorted(place for place, value in values.items() if value)
         numbers = [values[place] for place in places]
@@ -68,7 +68,7 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
         except struct.error:
             raise InputError("a stored vector is cut short") from None
         vector = cls.of(dict(zip(body[:count], body[count:], strict=True)))
-        # One form for one vector: places ascend, no zeros, nothing behind.
+        # Each vector has one form: ascending places, no zeros, no extra bytes.
         if version != _VERSION or vector.raw != raw:
             raise InputError(
                 "a stored vector is damaged or of another version",
@@ -111,7 +111,7 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
 def cosine(dot: int, one: int, other: int) -> float:
     """Return the cosine for a dot product and two norms, in [0, 1] with 6 decimals.
 
-    Computed in whole numbers alone; vectors that point apart, or nowhere, score 0.
+    It is computed in integers only; a negative or zero dot product scores 0.
     """
     if dot <= 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""A decision: verdict, class, output, and the way on. An inconsistent one cannot be built."""
+"""A decision: verdict, class, output and next step. An inconsistent one cannot be built."""
 
 from collections.abc import Mapping
 
@@ -22,12 +22,11 @@ class IgnoredGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided and how to go on. Build one with `conclude`.
+    """A decision and its recovery fields. Build one with `make_decision`.
 
-    `reason_codes` are in force; `resolved_codes` were lifted by grants or bound by
-    accepted constraints, and a bound code stays in force as the reason for them.
-    `requester` and `scope` say whose request it is and what it touches: a grant must
-    cover both.
+    `reason_codes` are in force. `resolved_codes` were lifted by grants or bound by accepted
+    constraints; a bound code stays in force as their reason. A grant must cover `requester` and
+    `scope`.
     """
 
     verdict: Verdict
@@ -70,7 +69,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
                     raise InconsistentError(f"{expected} without `{field}` is a dead end")
 
     def _check_class(self) -> None:
-        """Refuse a class that the codes do not have; codes unknown here are taken at their word."""
+        """Refuse a class that the codes do not have; unknown codes may have any class."""
         if self.refusal_class is not None and not self.reason_codes:
             raise InconsistentError(f"{self.refusal_class} needs the reason codes it comes from")
         known = registry_or_core()

@@ -1,4 +1,4 @@
-"""A finding: what a guard saw, where, and by which code. A guard never decides."""
+"""A finding: a code that a guard reports, with its place. A guard never decides."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -13,10 +13,10 @@ __all__ = ["Action", "Finding", "Span"]
 
 
 class Action(StrEnum):
-    """What a guard asks for. It sees; what becomes of it is decided elsewhere.
+    """The action that a guard asks for; the gate decides on it.
 
-    `block`: what the code's class demands. `escalate`: a person, at least. `warn`: nothing,
-    but it goes on record and rules can read it.
+    `block`: what the code's class demands. `escalate`: at least a person. `warn`: nothing, but it
+    is recorded and rules can read it.
     """
 
     BLOCK = "block"
@@ -25,7 +25,7 @@ class Action(StrEnum):
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of the text that was seen: `text[start:end]`."""
+    """The place of a finding in the text: `text[start:end]`."""
 
     start: int
     end: int
@@ -36,7 +36,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing a guard saw."""
+    """One finding of a guard."""
 
     code: str
     surface: Surface

@@ -1,4 +1,4 @@
-"""Plain JSON that nobody can change: records share it with everybody who is told of them."""
+"""Immutable JSON: records share it with every sink."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -7,10 +7,10 @@ __all__ = ["FrozenDict", "frozen"]
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that refuses every change. Encoders write it like any other."""
+    """A dict that refuses every change. Encoders write it like any dict."""
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        message = "a record does not change; `dict(...)` gives a copy that does"
+        message = "a record is immutable; `dict(...)` gives a copy that can be changed"
         raise TypeError(message)
 
     __setitem__ = __delitem__ = __ior__ = _refuse
@@ -21,7 +21,7 @@ class FrozenDict(dict[str, Any]):
 
 
 def frozen(value: Any) -> Any:
-    """Return plain JSON as values that cannot be changed: read-only dicts, and tuples."""
+    """Return plain JSON as immutable values: read-only dicts, and tuples."""
     if isinstance(value, Mapping):
         return FrozenDict({key: frozen(item) for key, item in value.items()})
     if isinstance(value, list | tuple):

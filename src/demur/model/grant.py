@@ -1,7 +1,6 @@
-"""A grant: authority that someone gave to somebody, for a scope, until a time, signed.
+"""A grant: signed authority from one person for another, limited by scope and time.
 
-This is the value and its bytes to sign. Whether to believe it is judged where keys
-and clock are known.
+This is the value and its bytes to sign. It is checked where keys and time are known.
 """
 
 from collections.abc import Mapping
@@ -62,7 +61,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return _DOMAIN + canonical_bytes(fields)
 
     def covers(self, scope: Mapping[str, str]) -> bool:
-        """Return whether every key of the grant's scope is met by `scope`."""
+        """Return whether `scope` matches every key of the grant's scope."""
         # INVARIANT: a grant never covers a scope that lacks one of its keys.
         return all(key in scope and value in {"*", scope[key]} for key, value in self.scope.items())
 
@@ -84,7 +83,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _check_name(field: str, name: object) -> None:
-    """Refuse names that look like another name: outer spaces, invisible or decomposed letters."""
+    """Refuse names that could pass for another: outer spaces, invisible or decomposed letters."""
     if not isinstance(name, str) or not name:
         raise GrantError(f"a grant needs `{field}`")
     if name != name.strip() or not name.isprintable() or not is_normalized("NFC", name):

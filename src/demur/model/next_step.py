@@ -1,8 +1,8 @@
-"""What a consumer does after a refusal: retry or not, with what change, and whom to ask.
+"""The next step after a refusal: retry or not, with what change, and whom to ask.
 
-The advice is a table. Class, `decided`, and what this reader knows of the code can only
-take ways away from it. So a code from elsewhere, or advice that does not fit its class, ends in
-a stop and not in a loop. One way is added: what a model chose by itself, another may not.
+A table gives the meaning of each advice. Class, `decided` and the reader's own registry can only
+restrict it, so an unknown code, or advice that does not fit its class, ends in a stop and not in
+a loop. One option is added: if a model declined by its own choice, another model may be asked.
 """
 
 import math
@@ -24,7 +24,7 @@ __all__ = ["Change", "Helper", "NextStep", "Reset", "next_step"]
 
 
 class Change(StrEnum):
-    """What must be different before the request is sent again."""
+    """The change that is needed before the request is sent again."""
 
     NOTHING = "nothing"
     REQUEST = "request"
@@ -36,7 +36,7 @@ class Change(StrEnum):
 
 
 class Helper(StrEnum):
-    """Who can settle what the agent cannot."""
+    """Who can help where the agent cannot go on alone."""
 
     USER = "user"
     APPROVER = "approver"
@@ -44,20 +44,19 @@ class Helper(StrEnum):
 
 
 class Reset(StrEnum):
-    """What has to be dropped, because the problem is kept in it."""
+    """The state to drop, because it carries the problem."""
 
     CONTEXT = "context"
     SESSION = "session"
 
 
 class NextStep(msgspec.Struct, frozen=True, kw_only=True):
-    """The way on from one refusal. Build one with `next_step`.
+    """The next step after one refusal. Build one with `next_step`.
 
-    `advice` is what was followed: the refusal's own, or a stricter one where that did not fit.
-    `retry` says whether sending it again can ever help, once `change` is made. `wait` is in
-    seconds, and None where nothing says how long. `needs` names what the change consists of,
-    as far as the refusal does. `other_model` says that another model may serve the request as
-    it is. `reach` is how far the refusal goes.
+    `advice` is the refusal's own, or a stricter one where that does not fit. `retry` says
+    whether sending it again can help, once `change` is made. `wait` is in seconds, None if
+    unknown. `needs` names the parts of the change, as far as the refusal does. `other_model` says
+    that another model may serve the request unchanged. `reach` is how far the refusal goes.
     """
 
     retry: bool
@@ -73,7 +72,7 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Way(NamedTuple):
-    """What one advice means, and the words for it; `{}` stands for what is needed."""
+    """The meaning of one advice, and its words; `{}` is replaced by what is needed."""
 
     retry: bool
     change: Change
@@ -113,12 +112,12 @@ _WAYS: Mapping[Advice, _Way] = {
     ),
 }
 assert set(_WAYS) == set(Advice)
-# No rule and no filter was in the way: the model declined, and gave no reason that holds elsewhere.
+# The model declined by its own choice, not because of a rule or a filter.
 _OWN_CHOICE = _Way(True, Change.REQUEST, None, "Ask for something else, or ask another model")
 
-# What can be of use where nothing lifts the block: none of it sends the same thing again.
+# Advice that fits a hard block: none of it sends the same request again.
 _AFTER_HARD = {Advice.CHANGE_REQUEST, Advice.RESET_CONTEXT, Advice.ESCALATE_OPERATOR}
-# Nobody can approve or bound what was never judged.
+# A check that was not made cannot be approved or constrained.
 _NOT_JUDGED = set(Advice) - {Advice.REQUEST_APPROVAL, Advice.ACCEPT_CONSTRAINTS}
 
 _REACH: Mapping[RetryScope | None, str] = {
@@ -131,13 +130,13 @@ _UNKNOWN = "Do not send it again: this reader does not know the code"
 _WEAKER = "Do not send it again: the refusal calls itself weaker than its code is"
 _SERVED = "Go on with the answer: another model has given it"
 _NOTHING = "Go on: nothing was refused."
-# A sentence may reach a model, and evidence may hold anyone's text: only plain names are quoted.
+# The sentence may reach a model and evidence may be hostile, so only plain names are quoted.
 _NAME = re.compile(r"\w(?:[\w ./-]{0,38}\w)?")
 _MOST_NAMES = 5
 
 
 def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep:
-    """Return what to do after `refusal`; never raises, whatever code and evidence it holds."""
+    """Return the next step after `refusal`. Never raises, whatever the refusal holds."""
     if refusal.refusal_class is None:
         return NextStep(retry=False, change=Change.NOTHING, sentence=_NOTHING)
     if refusal.source is not None and refusal.source.served_by is not None:
@@ -146,7 +145,7 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
     doubt = _doubt(refusal, known)
     if doubt is not None:
         return _stop(refusal, doubt)
-    # The refusal may have been read by anyone: its advice counts only if it is not looser.
+    # The refusal may come from anyone: its advice counts only if it is not looser.
     refusal = held(refusal, registry=known)
     advice = _fitting(refusal)
     way = _WAYS[advice]
@@ -170,8 +169,8 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
 
 
 def _doubt(refusal: Refusal, registry: Registry) -> str | None:
-    """Return why the refusal's own words are not to be followed, or None."""
-    # An organisation's code that is not loaded here is vouched for by its parent.
+    """Return why the refusal's own advice is not to be followed, or None."""
+    # For an organisation's code that is not loaded here, use its parent.
     entry = registry.get(refusal.code) or registry.get(refusal.parent or "")
     # INVARIANT: an unknown code is never retried.
     if entry is None or refusal.refusal_class is None or entry.refusal_class is None:
@@ -182,7 +181,7 @@ def _doubt(refusal: Refusal, registry: Registry) -> str | None:
 
 
 def _fitting(refusal: Refusal) -> Advice:
-    """Return the advice, or a stricter one where class and `decided` leave no room for it."""
+    """Return the advice, or a stricter one if it does not fit class and `decided`."""
     advice = refusal.advice or Advice.DO_NOT_RETRY
     # INVARIANT: a hard block is never sent again as it was.
     if refusal.refusal_class is RefusalClass.HARD_BLOCK and advice not in _AFTER_HARD:
@@ -219,7 +218,7 @@ def _reset(advice: Advice, scope: RetryScope | None) -> Reset | None:
 
 
 def _seconds(value: Any) -> float | None:
-    """Return a time to wait as evidence gives it: a number, or a header's text."""
+    """Return the seconds to wait in evidence: a number, or the text of a header."""
     if isinstance(value, bool):
         return None
     try:

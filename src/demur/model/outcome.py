@@ -1,4 +1,4 @@
-"""The one table that says what the caller must do, given verdict and refusal class."""
+"""The table from verdict and refusal class to the decision output."""
 
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.errors import InconsistentError

@@ -1,8 +1,7 @@
-"""A refusal envelope from elsewhere: read within bounds, and held to the registry.
+"""Read a refusal envelope from an untrusted source, within bounds and against the registry.
 
-An envelope may come from anyone. What it claims of a code that is known here can be
-stricter than the registry, never looser: it cannot talk a hard block into a soft one,
-nor a stop into a retry.
+For a code that is known here, the claims of an envelope can be stricter than the registry, never
+looser: it cannot turn a hard block into a soft one, nor a stop into a retry.
 """
 
 from collections.abc import Mapping
@@ -26,13 +25,13 @@ _SEVERITIES = tuple(Severity)
 
 
 def received(data: Mapping[str, Any]) -> Refusal | None:
-    """Return the refusal that the object is, held to the registry, or None. Never raises.
+    """Return the refusal in an envelope, tightened to the registry, or None. Never raises.
 
-    Of an envelope that is too large, evidence and source are left out, and the evidence says so.
+    If the envelope is too large, evidence and source are left out, and the evidence says so.
     """
     try:
         small = dict(data) if _fits(data) else _without(data)
-        # Through JSON: evidence that could not travel on would be no evidence.
+        # Round trip through JSON, so that the evidence can be sent on.
         refusal = msgspec.json.decode(msgspec.json.encode(small), type=Refusal)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
         return None
@@ -40,7 +39,7 @@ def received(data: Mapping[str, Any]) -> Refusal | None:
 
 
 def held(refusal: Refusal, *, registry: Registry | None = None) -> Refusal:
-    """Return the refusal with the registry's facts wherever its own are looser.
+    """Return the refusal with the registry's facts where its own are looser.
 
     A code that is not registered keeps what its envelope says.
     """
@@ -48,7 +47,7 @@ def held(refusal: Refusal, *, registry: Registry | None = None) -> Refusal:
     entry = known.get(refusal.code)
     if entry is None:
         return refusal
-    # INVARIANT: what is read of a known code is never looser than the registry.
+    # INVARIANT: a refusal with a known code is never looser than the registry.
     facts = {
         "refusal_class": _stricter(refusal.refusal_class, entry.refusal_class),
         "advice": _advice(refusal.advice, entry),
@@ -63,7 +62,7 @@ def held(refusal: Refusal, *, registry: Registry | None = None) -> Refusal:
 
 
 def _without(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the envelope without the members that may be of any size."""
+    """Return the envelope without the members of unbounded size."""
     names = set(Refusal.__struct_fields__) - set(_OF_ANY_SIZE)
     kept = {name: data[name] for name in names if name in data}
     if not _fits(kept):
@@ -72,7 +71,7 @@ def _without(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fits(data: object) -> bool:
-    """Return whether the value is small enough to copy, each part counted wherever it stands."""
+    """Return whether the value is small enough to copy; shared parts count each time."""
     waiting, values, characters = [data], 0, 0
     while waiting:
         one = waiting.pop()
@@ -84,7 +83,7 @@ def _fits(data: object) -> bool:
         elif type(one) is list or type(one) is tuple:
             waiting += one
         elif isinstance(one, dict | list | tuple):
-            # A kind of its own may go on for ever when it is read.
+            # A subclass may iterate without end.
             return False
         if values + len(waiting) > _MOST_VALUES or characters > _MOST_CHARACTERS:
             return False
@@ -96,5 +95,5 @@ def _stricter(one: RefusalClass | None, other: RefusalClass | None) -> RefusalCl
 
 
 def _advice(claimed: Advice | None, entry: Entry) -> Advice | None:
-    """Return the registry's advice; only a plain stop is taken from elsewhere in its place."""
+    """Return the registry's advice, unless the envelope claims a plain stop."""
     return claimed if claimed in {None, Advice.DO_NOT_RETRY} else entry.advice

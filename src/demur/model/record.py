@@ -1,8 +1,8 @@
 """A decision record: everything that was decided, and why; frozen, durable, replayable.
 
-A record has two parts. The open one holds what was decided; it enters the hash chain as
-it is. The sealed one holds what came from the caller and may be personal; only its salted
-digest enters the chain, so it can be erased later without breaking anything.
+A record has two parts. The open part holds the decision and enters the hash chain as it is. The
+sealed part holds what came from the caller and may be personal; only its salted digest enters
+the chain, so it can be erased later without breaking the chain.
 """
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
@@ -39,7 +39,7 @@ SCHEMA_VERSION = "decision_record.v1"
 
 
 class PolicyRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Which policy judged, and whether its verdict binds."""
+    """The policy that decided, and its mode."""
 
     policy_id: str
     policy_version: str
@@ -55,28 +55,28 @@ class MatchedRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InvalidField(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that a rule compares and that could not be used."""
+    """A fact that a rule compares and that is invalid."""
 
     rule_id: str
     path: str
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
-    """The amount as it was asked for; `value` is None if it is no number."""
+    """The requested amount; `value` is None if it is no number."""
 
     value: int | float | None
     currency: str | None
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision in words: one sentence, and what it rests on."""
+    """The decision in words: one sentence, and its reasons."""
 
     summary: str
     details: str
 
 
 class Determinism(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What has to be the same for the same decision to come out again."""
+    """The versions and digests that determine a decision."""
 
     engine_version: str
     registry_version: str
@@ -91,7 +91,7 @@ class Determinism(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Redaction(msgspec.Struct, frozen=True, kw_only=True):
-    """What was taken out before anything was stored."""
+    """The profile and the paths of redaction."""
 
     profile: str
     removed: tuple[str, ...] = ()
@@ -107,17 +107,17 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Similarity(msgspec.Struct, frozen=True, kw_only=True):
-    """How much the request resembles experiences of one outcome."""
+    """The similarity of the request to experiences of one outcome."""
 
     score: float
     top_k: tuple[Neighbour, ...] = ()
 
 
 class Personal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The sealed part: what came in, after redaction. `salt` keeps its digest from being guessed.
+    """The sealed part: the redacted inputs. `salt` keeps its digest from being guessed.
 
-    `fingerprint` is over everything that came in before redaction, under the same salt:
-    it tells a repeated request from a changed one.
+    `fingerprint` covers the inputs before redaction with the same salt: it distinguishes a
+    repeated request from a changed one.
     """
 
     salt: str
@@ -140,7 +140,7 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
 
 
-# The parts of the sealed half that read like fields of the record.
+# Parts of the sealed half that can be read like fields of the record.
 _SEALED = ("request", "requester", "scope", "facts", "findings", "grants", "risk_signals")
 _personal = msgspec.json.Decoder(Personal).decode
 
@@ -150,8 +150,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     `reason_codes` are in force and `resolved_codes` were lifted, as in a `Decision`.
     `enforced` is false in advisory mode: the verdict is the true one and does not bind.
-    `basis` says who decided: policy on a request, authority on an earlier decision, or
-    demur itself because of a runtime error or a conflict.
+    `basis` says what decided: policy on a request, grants on an earlier decision, or demur itself
+    because of a runtime error or a conflict.
     """
 
     decision_id: str
@@ -211,7 +211,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             and self.determinism.memory_settings is None
             and (self.amount is None or _is_plain(self.amount.value))
         )
-        # Whatever else is in it are texts and numbers that the fast way writes canonically.
+        # The fast encoder writes all other fields canonically.
         return fast_encode(bare) if plain else canonical_bytes(msgspec.to_builtins(bare))
 
     @property
@@ -219,7 +219,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         """A copy of the sealed part, read anew each time; None once it was erased.
 
         Raises:
-            InputError: It cannot be read, because somebody else wrote it.
+            InputError: It cannot be read: it was not written by demur.
         """
         if self.sealed is None:
             return None
@@ -231,7 +231,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def seal_holds(self) -> bool:
-        """Whether the sealed part is the one that was decided on (erased: nothing to doubt)."""
+        """Whether the sealed part matches its digest; true once it was erased."""
         return self.sealed is None or digest_of_bytes(self.sealed) == self.sealed_digest
 
     # -- as a mapping ----------------------------------------------------------------------
@@ -244,7 +244,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             value = getattr(self, key)
         else:
             raise KeyError(key)
-        # By way of JSON: a copy in plain types, lists and not tuples.
+        # Round trip through JSON for a copy in plain types.
         return msgspec.json.decode(msgspec.json.encode(value))
 
     def __iter__(self) -> Iterator[str]:
@@ -261,15 +261,15 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return KeysView(self._mapping)
 
     def values(self) -> ValuesView[Any]:
-        """Return what the fields hold, as plain JSON."""
+        """Return the values of the fields, as plain JSON."""
         return ValuesView(self._mapping)
 
     def items(self) -> ItemsView[str, Any]:
-        """Return names and what they hold."""
+        """Return names and values of the fields."""
         return ItemsView(self._mapping)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return what a field holds, or `default` if there is no such field."""
+        """Return the value of a field, or `default` if there is no such field."""
         try:
             return self[key]
         except KeyError:

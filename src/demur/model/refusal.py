@@ -22,7 +22,7 @@ LONGEST_DETAIL = 2000
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """One refusal with its reason, class and advice. Build one with `Refusal.of`."""
+    """One refusal with its reason, class and advice. Build one with `Refusal.from_code`."""
 
     code: str
     refusal_class: RefusalClass | None
@@ -46,13 +46,13 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "line", expected)
         elif self.line != expected:
             raise InputError(
-                "the line of a refusal says something else than its code and detail",
+                "the line of a refusal does not match its code and detail",
                 help="leave `line` out; it follows from them",
             )
         if len(self.detail) > LONGEST_DETAIL:
             raise InputError(
                 f"a detail has at most {LONGEST_DETAIL} characters, not {len(self.detail)}",
-                help="`Refusal.of` cuts it and says so",
+                help="`Refusal.from_code` cuts it and says so",
             )
 
     @classmethod
@@ -107,7 +107,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def clip(detail: str) -> str:
-    """Return `detail` fit to travel: encodable, and cut with a note of what was left out."""
+    """Return `detail` encodable and cut to its limit, with a note of how much was left out."""
     detail = detail.encode("utf-8", "replace").decode("utf-8")
     if len(detail) <= LONGEST_DETAIL:
         return detail
@@ -116,7 +116,7 @@ def clip(detail: str) -> str:
 
 
 def _evidence(evidence: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the evidence as plain JSON values, so that the refusal can travel."""
+    """Return the evidence as plain JSON values, so that the refusal can be sent."""
     if evidence is None:
         return {}
     if not isinstance(evidence, Mapping):

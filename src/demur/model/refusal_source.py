@@ -1,7 +1,6 @@
-"""Who refused, in its own words: the native signal behind a refusal, kept as it came.
+"""The source of a refusal: the native signal of a provider, framework or guard, unchanged.
 
-A reader that trusts the code needs none of this; one that doubts it finds here
-what the provider, framework or guard really said, and where it stood.
+A reader that trusts the code does not need it; one that doubts the code can check it here.
 """
 
 from typing import Any
@@ -14,11 +13,11 @@ __all__ = ["RefusalSource"]
 
 
 class RefusalSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who saw the reason for a refusal, and what it said of it.
+    """The provider, framework or guard that refused, and its native signal.
 
-    `native` is plain JSON, verbatim; `path` is where it stood in the response.
-    `served_by` names what answered instead: then the refusal was followed by success.
-    `confidence` is set only where words were judged, not a typed signal read.
+    `native` is plain JSON, verbatim; `path` is its place in the response. `served_by` names the
+    model that answered instead. `confidence` is set only if prose was classified, not if a
+    typed signal was read.
     """
 
     name: str

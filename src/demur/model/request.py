@@ -1,8 +1,7 @@
-"""A request: what somebody wants to do, checked for shape and read-only.
+"""A request: an action that somebody wants to take, checked for its shape and read-only.
 
-The parts that demur itself reads are typed; everything inside them stays open, because
-policies can read any field. Text in a request is a claim: neither findings nor grants
-nor the mode can be set from here.
+The parts that demur itself reads are typed. Other fields are open, because policies can read any
+field. A request only claims: it cannot set findings, grants or the mode.
 """
 
 from collections.abc import Mapping
@@ -46,7 +45,7 @@ _NOT_FROM_CALLERS = {
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be done."""
+    """The requested action."""
 
     type: Name
     intent: str | None = None
@@ -56,7 +55,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks."""
+    """The requester."""
 
     id: Name | None = None
     type: Name | None = None
@@ -64,25 +63,25 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str | None:
-        """Who asks, as grants name them: `agent:billing`."""
+        """The requester as grants name it: `agent:billing`."""
         return f"{self.type}:{self.id}" if self.type and self.id else self.id
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):
-    """For whom it is decided."""
+    """The tenant that it is decided for."""
 
     id: Name
 
 
 class PolicyPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The policy that the caller expects to be judged by."""
+    """The policy that the caller expects to apply."""
 
     policy_id: Name | None = None
     policy_version: Name | None = None
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parts of a request and their types; `action` alone must be there."""
+    """The parts of a request and their types; only `action` is required."""
 
     action: Action
     subject: Subject | None = None
@@ -102,9 +101,9 @@ REQUEST_KEYS = tuple(sorted(Shape.__struct_fields__))
 
 
 class Request:
-    """A request that was checked: typed parts, all facts as plain JSON, and canonical bytes.
+    """A checked request: typed parts, all facts as plain JSON, and canonical bytes.
 
-    `facts` is a private copy: nobody else holds it, and nobody may change it.
+    `facts` is a private copy and must not be changed.
     """
 
     __slots__ = ("facts", "raw", "shape", "usual")
@@ -117,12 +116,12 @@ class Request:
 
     @property
     def action(self) -> Action:
-        """What would be done."""
+        """The requested action."""
         return self.shape.action
 
     @property
     def request_id(self) -> str | None:
-        """The caller's own name for this request; the same one is decided once."""
+        """The caller's id of this request; each id is decided once."""
         return self.shape.request_id
 
     @property
@@ -132,12 +131,12 @@ class Request:
 
     @property
     def tenant(self) -> str | None:
-        """For whom it is decided."""
+        """The tenant that it is decided for."""
         return None if self.shape.tenant is None else self.shape.tenant.id
 
     @property
     def requester(self) -> str | None:
-        """Who asks, as grants name them."""
+        """The requester as grants name it."""
         return None if self.shape.subject is None else self.shape.subject.name
 
     @property
@@ -163,7 +162,7 @@ def read_request(value: Mapping[str, Any]) -> Request:
     except msgspec.ValidationError as error:
         raise _explained(str(error), canonical.value) from None
     for where, name in _names(shape):
-        # Names stand in columns, chains and terminals; none of those takes a control.
+        # Names go to columns, chains and terminals, so they must be printable.
         if name is not None and not name.isprintable():
             raise InputError(f"`{name}` holds a character that cannot be shown", where=where)
     _check_subject(shape.subject)
@@ -171,7 +170,7 @@ def read_request(value: Mapping[str, Any]) -> Request:
 
 
 def _check_subject(subject: Subject | None) -> None:
-    """Refuse a name that could be read as another one's: grants are given to `type:id`."""
+    """Refuse a name that could pass for another: grants are given to `type:id`."""
     if subject is None:
         return
     if subject.type is not None and ":" in subject.type:
@@ -200,12 +199,12 @@ def _too_large(facts: Mapping[str, Any]) -> InputError:
     return InputError(
         f"a request has at most {LARGEST_REQUEST} bytes",
         where=largest if largest in REQUEST_KEYS else None,
-        help="keep what is large elsewhere, and name it in `context_ref`",
+        help="store large content elsewhere, and name it in `context_ref`",
     )
 
 
 def _explained(message: str, facts: Mapping[str, Any]) -> InputError:
-    """Return what the validator says, in the form of all our errors."""
+    """Return the validator's message as an `InputError`."""
     problem, _, path = message.partition(" - at ")
     where = path.strip("`").removeprefix("$").lstrip(".") or None
     problem = problem[:1].lower() + problem[1:]

@@ -1,4 +1,4 @@
-"""JSON Schemas of requests and records, made from the types that check them."""
+"""JSON Schemas of requests and records, generated from their types."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from demur.model.request import Shape
 __all__ = ["generated_files", "record_schema", "request_schema"]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-# What only tells repeated requests apart, or proves the sealed part, is not part of the view.
+# Internal fields of the sealed part that readers do not need.
 _HIDDEN = ("salt", "fingerprint", "inputs_digest")
 
 
@@ -23,7 +23,7 @@ def request_schema() -> dict[str, Any]:
 
 
 def record_schema() -> dict[str, Any]:
-    """Return the schema of `decision_record.v1`, as `export` writes it and mappings read it."""
+    """Return the schema of `decision_record.v1`, as exports write it."""
     (record, personal), definitions = _components(DecisionRecord, Personal)
     record["properties"].pop("sealed")
     sealed = {

@@ -1,1 +1,1 @@
-"""Watching: metrics, traces, log lines and alert rules over what was decided."""
+"""Observability: metrics, traces, log lines and alert rules for decisions."""

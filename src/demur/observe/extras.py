@@ -9,10 +9,10 @@ __all__ = ["needed"]
 
 
 def needed(module: str, what: str, extra: str = "observe") -> Any:
-    """Return a module that `what` cannot do without.
+    """Return an optional module that `what` needs.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: The module is not installed.
     """
     try:
         return import_module(module)

@@ -18,12 +18,12 @@ from demur.model.record import DecisionRecord
 __all__ = ["NONE", "OTHER", "Labels", "Reason"]
 
 OTHER = "_other"
-# Where there is no class, or a guard asked for nothing.
+# The label for a missing class, or for a guard that asked for nothing.
 NONE = "none"
 
 
 class Reason(NamedTuple):
-    """A reason that refused: its labels, and its entry if it is registered."""
+    """A refusing reason: its labels, and its entry if it is registered."""
 
     code: str
     refusal_class: str
@@ -66,11 +66,11 @@ class Labels:
 
     @staticmethod
     def action(action: str) -> str:
-        """Return what a guard asked for as a label."""
+        """Return the action that a guard asked for as a label."""
         return _one_of(_ACTIONS, action) if action else NONE
 
     def reasons(self, record: DecisionRecord) -> Iterator[Reason]:
-        """Yield each reason in force that refuses, once, with the surface it was seen on."""
+        """Yield each refusing reason of a decision once, with its surface."""
         seen = _surfaces(record) if record.reason_codes else {}
         for code in dict.fromkeys(record.reason_codes):
             entry = self.registry.get(code)
@@ -94,8 +94,8 @@ def _one_of(known: dict[str, str] | frozenset[str], value: str) -> str:
 
 
 def _surfaces(record: DecisionRecord) -> dict[str, str]:
-    """Return where guards saw each code; of several places the first."""
-    # A record without findings leaves the name out, and most have none.
+    """Return the surface on which guards first found each code."""
+    # Records without findings omit the field, and most have none: skip decoding them.
     if record.sealed is None or b'"findings"' not in record.sealed:
         return {}
     try:
@@ -107,8 +107,8 @@ def _surfaces(record: DecisionRecord) -> dict[str, str]:
 
 
 def _usual(entry: Entry, record: DecisionRecord) -> str:
-    """Return where a reason comes from that no guard named."""
+    """Return the surface of a reason that no guard found."""
     if record.basis == "runtime":
         return Surface.RUNTIME
-    # What several surfaces can see and no guard saw was said by a rule of policy.
+    # A code of several surfaces that no guard found comes from a policy rule.
     return entry.surfaces[0] if len(entry.surfaces) == 1 else Surface.POLICY

@@ -1,7 +1,7 @@
 """Log lines: one canonical line for each refusal, for `logging` and for structlog.
 
-A line is made of a typed refusal and never of a message: text that looks like a refusal
-gets no line, and what stands in a detail is escaped, so it can forge none.
+A line comes only from a typed refusal, never from a message: text that looks like a refusal is
+not logged as one. Details are escaped, so they cannot forge a line.
 """
 
 import logging
@@ -22,10 +22,10 @@ _KEY = "refusal"
 
 
 class Logger(Protocol):
-    """What a refusal is told to: a logger of `logging`, or a bound one of structlog."""
+    """A logger of `logging`, or a bound logger of structlog."""
 
     def log(self, level: int, message: str, /, *, extra: Any) -> Any:
-        """Log a message with more facts about it."""
+        """Log a message with extra attributes."""
 
 
 def log_refusals(
@@ -34,7 +34,7 @@ def log_refusals(
     level: int = logging.WARNING,
     registry: Registry | None = None,
 ) -> Sink:
-    """Return a sink that logs one line for each reason that refused a decision."""
+    """Return a sink that logs one line for each refusing reason of a decision."""
     labels = Labels(default_registry() if registry is None else registry)
     target = logging.getLogger("demur.refusals") if logger is None else logger
 
@@ -46,15 +46,15 @@ def log_refusals(
 
 
 def log_refusal(logger: Logger, refusal: Refusal, *, level: int = logging.WARNING) -> None:
-    """Log a refusal: its line is the message, and the refusal itself goes along."""
-    # Formatters interpolate a message only if it has arguments, and this one has none.
+    """Log a refusal: the message is its line, and the record carries the refusal itself."""
+    # No arguments, so formatters do not interpolate the message.
     logger.log(level, refusal.line, extra={_KEY: refusal})
 
 
 class RefusalHandler(logging.StreamHandler[TextIO]):
     """Writes one canonical line for each log record that carries a refusal, and no others.
 
-    `prefix` goes in front of each line, in the way of `logging`: `%(asctime)s `, for example.
+    `prefix` is a `logging` format that precedes each line, such as `%(asctime)s `.
     """
 
     def __init__(self, stream: TextIO | None = None, *, prefix: str = "") -> None:
@@ -76,9 +76,9 @@ class RefusalHandler(logging.StreamHandler[TextIO]):
 def refusal_event(
     _logger: Any, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Return a structlog event whose refusal became its text. This is a processor.
+    """A structlog processor: replace the event's text by the line of its refusal.
 
-    `log.warning("refused", refusal=refusal)` and `log_refusals(log)` both lead here.
+    It handles `log.warning("refused", refusal=refusal)` and `log_refusals(log)`.
     """
     extra = event.get("extra")
     within = extra if isinstance(extra, dict) and _KEY in extra else event

@@ -1,8 +1,8 @@
 """Prometheus metrics of decisions and guards.
 
-One object is a sink of gates, a monitor of guards, and what `/metrics` serves. Series that
-alerts look at exist from the start, at zero: a counter that first appears with its first
-event would hide that event from `increase`.
+One object is a sink of gates, a monitor of guards, and the source of `/metrics`. Series that
+alerts use exist from the start, at zero: if a counter first appeared with its first event,
+`increase` would miss that event.
 """
 
 import os
@@ -28,16 +28,16 @@ __all__ = ["Metrics"]
 
 _SHARED = "PROMETHEUS_MULTIPROC_DIR"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# From a table lookup in memory to a guard that asks another machine.
+# From a table lookup in memory to a guard that calls another machine.
 _SECONDS = (1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 
 class _Series:
-    """The series of a metric, each found by its labels in one step: there are not many."""
+    """Caches the series of a metric by their labels; there are not many."""
 
     def __init__(self, metric: Any) -> None:
         self._metric = metric
-        # A metric without labels is its own only series.
+        # A metric without labels is its only series.
         self._known: dict[tuple[str, ...], Any] = {(): metric}
 
     def labels(self, *values: str) -> Any:
@@ -48,10 +48,10 @@ class _Series:
 
 
 class Metrics:
-    """Counts decisions, reasons and what guards do. Safe to share between threads.
+    """Counts decisions, reasons and guard activity. Safe to share between threads.
 
-    `collector` is where the metrics are registered; one of their own, if none is given.
-    `monitor` is told of everything that guards do as well.
+    The metrics are registered in `collector`, by default a new one. Guard activity is also
+    forwarded to `monitor`.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Metrics:
 
     @contextmanager
     def deciding(self) -> Iterator[None]:
-        """Time the decision that is made inside."""
+        """Time the decision made in the body."""
         began = time.perf_counter()
         try:
             yield
@@ -136,13 +136,13 @@ class Metrics:
             self._monitor.record(activation)
 
     def ran(self, surface: str, guard: str, action: str = "") -> None:
-        """Count a look of a guard."""
+        """Count a run of a guard."""
         self._runs.labels(self.labels.surface(surface), self.labels.action(action)).inc()
         if self._monitor is not None:
             self._monitor.ran(surface, guard, action)
 
     def took(self, surface: str, guard: str, seconds: float) -> None:
-        """Note how long a look took, whether or not anything was found."""
+        """Record the duration of a guard's run, with or without findings."""
         self._guarding.labels(self.labels.surface(surface)).observe(seconds)
         told = getattr(self._monitor, "took", None)
         if told is not None:
@@ -150,7 +150,7 @@ class Metrics:
 
     @contextmanager
     def guarding(self, surface: str) -> Iterator[None]:
-        """Time guards that run inside, where no pipeline says how long they took."""
+        """Time guards that run outside a pipeline."""
         began = time.perf_counter()
         try:
             yield
@@ -161,11 +161,11 @@ class Metrics:
 
     @property
     def content_type(self) -> str:
-        """The media type of what `exposition` returns."""
+        """The media type of the rendered metrics."""
         return _CONTENT_TYPE
 
     def exposition(self) -> bytes:
-        """Return all metrics as text; of all processes, where they share a directory."""
+        """Return all metrics as text; of all processes, if they share a directory."""
         client = self._prometheus
         source = self.collector
         if os.environ.get(_SHARED):

@@ -1,8 +1,8 @@
 """OpenTelemetry: spans around decisions and guards, and an event for each refusal.
 
-A refusal that worked is no error: its span keeps the status that it had. Only where nobody
-could judge does a span say `error.type`. Attributes are demur's own, `refusal.*`, because the
-conventions for guardrails still move; a mirror to their current names can be switched on.
+A refusal is not an error: its span keeps its status. A span gets `error.type` only if a decision
+could not be judged. Attributes are demur's own, `refusal.*`, because the conventions for
+guardrails still change; `mirror` repeats refusals under the proposed names.
 """
 
 from contextlib import contextmanager
@@ -34,8 +34,8 @@ _LONGEST_NATIVE = 80
 class Tracing:
     """Makes spans and events. Safe to share between threads and tasks.
 
-    `provider` is the program's own, if none is given. `mirror` repeats each refusal under the
-    names that are proposed for `gen_ai.guardrail.*`: experimental, they may change.
+    The default `provider` is the global one. `mirror` repeats each refusal under the names
+    proposed for `gen_ai.guardrail.*`, which are experimental and may change.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Tracing:
     # -- decisions -------------------------------------------------------------------------
 
     def decided(self, record: DecisionRecord) -> None:
-        """Tell the current span of a decision; where there is none, make one. A gate's sink."""
+        """Record a decision on the current span, or on a new one. This is a gate's sink."""
         span = self._trace.get_current_span()
         if span.is_recording():
             self._tell(span, record)
@@ -66,7 +66,7 @@ class Tracing:
 
     @contextmanager
     def deciding(self, **attributes: str) -> "Iterator[Span]":
-        """Return a span around a decision, which a gate's sink then tells of it."""
+        """Return a span around a decision, on which the gate's sink records it."""
         with self._tracer.start_as_current_span("demur.decide", attributes=attributes) as span:
             yield span
 
@@ -99,14 +99,14 @@ class Tracing:
 
     @contextmanager
     def guarding(self, surface: Surface | str) -> "Iterator[Span]":
-        """Return a span around guards; hand what they found to `found`."""
+        """Return a span around guards; pass their findings to `record_findings`."""
         name = self._labels.surface(surface)
         about = {"refusal.point": name}
         with self._tracer.start_as_current_span(f"demur.guard {name}", attributes=about) as span:
             yield span
 
     def found(self, findings: list[Finding]) -> None:
-        """Tell the current span what guards saw. Nothing that they quote goes along."""
+        """Record findings of guards on the current span, without the text that they quote."""
         span = self._trace.get_current_span()
         for finding in findings:
             entry = self._labels.registry.get(finding.code)
@@ -120,7 +120,7 @@ class Tracing:
                 self._unjudged(span, entry.code)
 
     def refused(self, refusal: Refusal) -> None:
-        """Tell the current span of a refusal that somebody else made: a model, a provider."""
+        """Record a refusal by a model or a provider on the current span."""
         self._event(self._trace.get_current_span(), refusal, {"refusal.registry": refusal.registry})
 
     # -- events ------------------------------------------------------------------------------
@@ -154,13 +154,13 @@ def _attributes(refusal: Refusal, labels: Labels) -> dict[str, Any]:
 
 
 def _plain(native: Any) -> str | None:
-    """Return a native signal if it is a word; what is longer may quote somebody."""
+    """Return a native signal if it is short; a longer one may quote a user."""
     words = str(native) if isinstance(native, str | int | float) else ""
     return words if 0 < len(words) <= _LONGEST_NATIVE and words.isprintable() else None
 
 
 def _mirrored(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return an event as the proposal names it. It forbids to translate: values stay native."""
+    """Return an event under the proposed names; the proposal requires native values."""
     names = {
         "refusal.source.provider": "component.name",
         "refusal.source.native": "result.value",

@@ -12,7 +12,7 @@ __all__ = ["refusals_of"]
 def refusals_of(record: DecisionRecord, labels: Labels) -> Iterator[Refusal]:
     """Yield the refusals of a decision. Their detail names the decision, and nothing personal.
 
-    A code that the registry does not hold has no line of its own and is left out.
+    Codes that are not registered have no refusal line and are left out.
     """
     for reason in labels.reasons(record):
         if reason.entry is not None:

@@ -1,6 +1,6 @@
 """The JSON Schema of alert rules, for editors and for other languages.
 
-It judges the form. Whether codes are registered, only loading the file tells.
+Only the loader checks whether codes are registered.
 """
 
 from collections.abc import Iterator

@@ -17,11 +17,11 @@ from demur.policy.policy import All, Compare, Condition, Not, Operator
 
 __all__ = ["Judge", "write_judge"]
 
-# Python reads no more than 200 open brackets; what lies deeper gets a line of its own.
+# Python parses at most 200 open brackets; deeper expressions get a line of their own.
 _DEEPEST = 50
 _PLAINLY_FINITE = 1e15
 _NOT = (3, 1, 2, 0)
-# Among alternatives a true one settles it, then one that cannot be judged, then a missing one.
+# Of two alternatives: true wins, then impossible to judge, then missing.
 _ANY = ((0, 1, 2, 3), (1, 1, 1, 3), (2, 1, 2, 3), (3, 3, 3, 3))
 _COMPARISONS = {
     Operator.GT: ">",
@@ -38,7 +38,7 @@ _Join = Callable[[str, str, "Names"], str]
 
 
 class Judge(NamedTuple):
-    """A function over a request and what guards saw, and the facts that it compares.
+    """A function of a request and its findings, and the paths of the facts it compares.
 
     The function returns the indexes of rules that match, those of rules that cannot be
     judged, and the facts in the order of `paths`.
@@ -52,7 +52,7 @@ class Judge(NamedTuple):
 
 
 def write_judge(conditions: Mapping[int, Condition], rates: Mapping[str, float]) -> Judge:
-    """Return the function that judges a request by conditions, each under its rule's index."""
+    """Return the function that evaluates conditions, keyed by the indexes of their rules."""
     names = Names({}, {}, [])
     for index, condition in conditions.items():
         names.lines.extend(_rule(index, condition, names))
@@ -75,7 +75,7 @@ def write_judge(conditions: Mapping[int, Condition], rates: Mapping[str, float])
         "ANY": _ANY,
         "NOT": _NOT,
     }
-    # The source holds nothing that the policy's author wrote: texts are passed as values.
+    # The source contains no text from the policy: texts are passed as values.
     exec(compile("\n".join(source), "<policy>", "exec"), scope)  # noqa: S102 - see above
     return Judge(scope.get("plain", scope["careful"]), tuple(names.facts))
 
@@ -89,7 +89,7 @@ def _rule(index: int, condition: Condition, names: Names) -> list[str]:
 
 
 def _usd(rates: Mapping[str, float]) -> Callable[[Mapping[str, Any]], Any]:
-    """Return the function that gives the amount in dollars; plain dollars take the short way."""
+    """Return the function that reads the amount in dollars, with a fast path for plain dollars."""
 
     def usd(request: Mapping[str, Any]) -> Any:
         action = request.get("action")
@@ -136,7 +136,7 @@ def _expression(condition: Condition, names: Names) -> str:
 
 
 def _fold(parts: Sequence[Condition], names: Names, join: _Join) -> str:
-    """Return the parts joined in pairs of halves, so that a long list does not nest deep."""
+    """Join the parts half by half, so that a long list does not nest deeply."""
     if len(parts) == 1:
         return _expression(parts[0], names)
     half = len(parts) // 2
@@ -154,7 +154,7 @@ def _either(left: str, right: str, names: Names) -> str:
 
 
 def _shallow(expression: str, names: Names) -> str:
-    """Return the expression, or where it nests too deep the name that its value was given."""
+    """Return the expression, or if it nests too deeply, a variable that holds its value."""
     depth = accumulate((c in "([") - (c in ")]") for c in expression)
     if max(depth) < _DEEPEST:
         return expression
@@ -164,7 +164,7 @@ def _shallow(expression: str, names: Names) -> str:
 
 
 def _leaf(compare: Compare, names: Names) -> str:
-    """Return the expression for one comparison: plain types at once, all others by the book."""
+    """Return the source of one comparison: inline for plain types, else a call."""
     fact = names.fact(compare.path)
     slow = f"{names.value(leaf(compare))}({fact})"
     symbol = _COMPARISONS.get(compare.operator)

@@ -27,7 +27,7 @@ _MOST_REMEMBERED = 4096
 
 
 class CompiledPolicy:
-    """A policy ready to judge. Safe to share between threads; functions are built once each."""
+    """A compiled policy. Safe to share between threads; each function is built once."""
 
     def __init__(self, policy: Policy, *, registry: Registry | None = None) -> None:
         self.policy = policy
@@ -39,13 +39,13 @@ class CompiledPolicy:
         self._reads_findings = any(rule.reads_findings for rule in policy.rules)
 
     def evaluate(self, request: Mapping[str, Any], findings: Sequence[Finding] = ()) -> Evaluation:
-        """Return what the policy concludes about a request and what guards saw in it."""
+        """Return the policy's evaluation of a request and its findings."""
         return self._judged(request, findings)[0]
 
     def examine(
         self, request: Mapping[str, Any], findings: Sequence[Finding] = ()
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return what the policy concludes, and the facts of the request that it compared."""
+        """Return the evaluation, and the facts of the request that the policy compared."""
         evaluation, paths, values = self._judged(request, findings)
         facts = {
             path: value
@@ -53,7 +53,7 @@ class CompiledPolicy:
             if value is not MISSING and value is not UNUSABLE and not path.startswith("findings.")
         }
         if len(self.policy.rules) >= _SMALLEST_INDEX:
-            # What chose among the rules was compared, also where no rule asks for its value.
+            # The indexed field was compared too, even if no rule matches its value.
             for path in self._bucket(fetch(request, _ACTION)).indexed:
                 value = fetch(request, path)
                 if value is not MISSING and value is not UNUSABLE:
@@ -61,14 +61,14 @@ class CompiledPolicy:
         return evaluation, facts
 
     def compared_paths(self, request: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the paths that the policy compares for a request, there or not."""
+        """Return the paths that the policy compares for a request, present or missing."""
         bucket = self._bucket(fetch(request, _ACTION))
         return tuple({**dict.fromkeys(bucket.judge(request).paths), **bucket.indexed})
 
     def _judged(
         self, request: Mapping[str, Any], findings: Sequence[Finding]
     ) -> tuple[Evaluation, tuple[str, ...], tuple[Any, ...]]:
-        # What the caller's request calls `findings` is never read: findings come in beside it.
+        # A `findings` key in the caller's request is never read.
         seen = facts_of({}, findings)["findings"] if self._reads_findings else None
         action = request.get("action")
         plain = action.get("type") if action.__class__ is dict else None
@@ -89,7 +89,7 @@ class CompiledPolicy:
         return remembered, judge.paths, values
 
     def _bucket(self, action: Any) -> "_Bucket":
-        # An action that is missing or no text is judged by every rule, each for itself.
+        # If the action is missing or not a text, every rule is evaluated.
         key = action if type(action) is str else None
         if key is not None and key not in self._by_action:
             key = ""
@@ -147,7 +147,7 @@ def _required(condition: Condition) -> tuple[Compare, ...]:
 
 
 def _by_action(rules: Sequence[Rule]) -> dict[str, list[int]]:
-    """Return for each action that rules ask for the rules that can apply; "" is any other."""
+    """Return the rules that can apply to each action; the key "" is any other action."""
     wanted = [_actions(rule) for rule in rules]
     general = [index for index, names in enumerate(wanted) if names is None]
     own: dict[str, list[int]] = {"": []}
@@ -158,7 +158,7 @@ def _by_action(rules: Sequence[Rule]) -> dict[str, list[int]]:
 
 
 def _actions(rule: Rule) -> frozenset[str] | None:
-    """Return the actions that a rule asks for, or None if it does not ask."""
+    """Return the actions that a rule is limited to, or None if it is not."""
     for compare in _required(rule.condition):
         if compare.path == _ACTION and compare.operator is Operator.EQ:
             return frozenset([compare.operand]) if isinstance(compare.operand, str) else None
@@ -178,7 +178,7 @@ class _Bucket:
         self._lock = Lock()
         # By the text of the indexed field; None holds all rules.
         self._judges: dict[str | None, Judge] = {}
-        # The one judge of a bucket without an index, once it is built.
+        # The only function of a bucket without an index, once it is built.
         self.only: Judge | None = None
         self._path = None if action is None else _index_path(policy, self._indexes)
         self._wanted = {i: _text_of(policy.rules[i], self._path) for i in self._indexes}
@@ -186,14 +186,14 @@ class _Bucket:
 
     @property
     def indexed(self) -> dict[str, None]:
-        """The field that chooses among the rules, if there is one."""
+        """The indexed field, if there is one."""
         return {} if self._path is None else {self._path: None}
 
     def judge(self, request: Mapping[str, Any]) -> Judge:
         part = None
         if self._path is not None:
             value = fetch(request, self._path)
-            # Any other type is unusable or missing, which every rule must judge for itself.
+            # A value of another type is unusable or missing: every rule must be evaluated.
             if type(value) is str:
                 part = value if value in self._values else ""
         return self._judges.get(part) or self._build(part)
@@ -211,12 +211,12 @@ class _Bucket:
 
     def _condition(self, index: int) -> Condition:
         condition = self._policy.rules[index].condition
-        # The bucket of all other actions does not know which one it is.
+        # The bucket of all other actions does not know the action.
         return _given(condition, self._action) if self._action else condition
 
 
 def _given(condition: Condition, action: str) -> Condition:
-    """Return what is left to ask of a condition once the action is known."""
+    """Return the condition without the parts that a known action makes true."""
     match condition:
         case Compare(path, Operator.EQ, operand) if path == _ACTION and operand == action:
             return All(())
@@ -230,7 +230,7 @@ def _given(condition: Condition, action: str) -> Condition:
 
 
 def _index_path(policy: Policy, indexes: Sequence[int]) -> str | None:
-    """Return the field whose text most rules of a large bucket ask for, if that is worth it."""
+    """Return the field that most rules of a large bucket compare with a text, or None."""
     if len(indexes) < _SMALLEST_INDEX:
         return None
     counts = Counter(

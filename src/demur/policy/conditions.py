@@ -35,7 +35,7 @@ def compares(condition: Condition) -> Iterator[Compare]:
 
 
 def absences(condition: Condition, *, negated: bool = False) -> Iterator[str]:
-    """Yield the paths whose absence helps the condition to hold."""
+    """Yield the paths that the condition requires to be missing."""
     match condition:
         case Compare():
             if condition.operator is (Operator.EXISTS if negated else Operator.MISSING):
@@ -48,12 +48,12 @@ def absences(condition: Condition, *, negated: bool = False) -> Iterator[str]:
 
 
 def reads_findings(condition: Condition) -> bool:
-    """Return whether any comparison reads what guards saw."""
+    """Return whether any comparison reads findings."""
     return any(compare.path.startswith("findings.") for compare in compares(condition))
 
 
 class ConditionReader:
-    """Turns items into conditions, reporting what is wrong with them."""
+    """Turns items into conditions and reports their problems."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -95,7 +95,7 @@ class ConditionReader:
             return All(parts)
         reads = {compare.path in _POSITIVE for part in parts for compare in compares(part)}
         if len(reads) > 1:
-            # A finding would otherwise settle what an unusable fact has left open.
+            # Otherwise a finding would decide a condition that an unusable fact leaves open.
             problem = "`any` cannot mix findings with other fields"
             child.report(problem, "write one rule for each")
         return AnyOf(parts)

@@ -1,4 +1,4 @@
-"""What a policy concludes: the strictest of rules, findings and what could not be judged."""
+"""Combine matched rules, findings and invalid facts into the strictest verdict."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class Evaluation(NamedTuple):
 
 
 def floor(entry: Entry, action: Action = Action.BLOCK) -> Verdict:
-    """Return the least strict verdict that a finding of this code leaves possible."""
+    """Return the least strict verdict that a finding of this code allows."""
     if not entry.decided:
         return Verdict.ABSTAIN
     if entry.refusal_class is None:
@@ -51,7 +51,7 @@ def combine(
     findings: Iterable[Finding],
     registry: Registry,
 ) -> Evaluation:
-    """Return what matched rules, unusable facts and findings amount to together."""
+    """Return the evaluation of matched rules, invalid facts and findings together."""
     counted = [rule for rule in matched if not rule.shadow]
     # INVARIANT: adding a finding never relaxes a decision.
     defaulted = all(rule.reads_findings for rule in counted)
@@ -65,7 +65,7 @@ def combine(
     shadowed: dict[str, None] = {}
     for finding in findings:
         entry = registry[finding.code]
-        # Neither what nobody could judge nor what obliges can be a mere warning.
+        # A code that could not be judged or that has obligations is never just a warning.
         if finding.action is Action.WARN and entry.decided and not entry.obligations:
             continue
         if finding.code in shadows:

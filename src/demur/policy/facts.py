@@ -37,7 +37,7 @@ class _Marker:
 MISSING: Final = _Marker("MISSING")
 UNUSABLE: Final = _Marker("UNUSABLE")
 
-# What a request may hold, so that a mistyped path is found when the policy is loaded.
+# The fields of a request, so that loading a policy finds a mistyped path.
 ROOTS = (
     "action",
     "context",
@@ -60,7 +60,7 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 def facts_of(request: Mapping[str, Any], findings: Sequence[Finding] = ()) -> Facts:
-    """Return what rules can read. What the caller's request calls `findings` is never read."""
+    """Return what rules can read. A `findings` key in the caller's request is replaced."""
     return {
         **request,
         "findings": {
@@ -75,7 +75,7 @@ def fetch(facts: Facts, path: str) -> Any:
     """Return the fact at a dotted path, MISSING if there is none (null counts as none)."""
     value: Any = facts
     for name in path.split("."):
-        # Asking for the class first is far cheaper than asking an abstract one.
+        # Checking the class first is much faster than `isinstance` with an abstract class.
         if value.__class__ is not dict and not isinstance(value, Mapping):
             return UNUSABLE
         value = value.get(name)
@@ -85,10 +85,10 @@ def fetch(facts: Facts, path: str) -> Any:
 
 
 def amount_in_usd(facts: Facts, rates: Mapping[str, float]) -> Any:
-    """Return the action's amount in dollars, by the policy's own rates and never by the caller's.
+    """Return the action's amount in dollars, by the policy's rates and never the caller's.
 
-    MISSING without an amount; UNUSABLE if it is negative, no number, or in a currency
-    that the policy has no rate for.
+    MISSING without an amount; UNUSABLE if it is negative, not a number, or in a currency
+    without a rate in the policy.
     """
     value, currency = fetch(facts, "action.amount.value"), fetch(facts, "action.amount.currency")
     if value is MISSING:

@@ -27,7 +27,7 @@ _Parts = tuple[Condition, ...]
 
 
 def requirements(policy: Policy) -> list[_Parts]:
-    """Return each way in which a requirement of the policy can match, as parts that must hold."""
+    """Return each way a requirement of the policy can match, as parts that must all hold."""
     return [
         parts
         for rule in policy.rules
@@ -46,12 +46,12 @@ def _ways(condition: Condition) -> Iterator[_Parts]:
 
 
 def gaps(rule: Rule, required: Sequence[_Parts]) -> Mapping[str, bool]:
-    """Return the fields that may silently be left out, and whether each is read negatively."""
+    """Return the fields that a request may omit unnoticed; true if a negation reads the field."""
     # INVARIANT: a rule without gaps is never passed by leaving something out.
     exposed = _exposed(rule.condition, negated=False)
     own = conjuncts(rule.condition)
     asked = _ALWAYS_THERE | {path for path in paths(rule.condition) if path not in exposed}
-    # What one requirement asks for, the next may take for granted.
+    # A requirement may rely on fields that another one asks for.
     while found := {
         path
         for path in exposed.keys() - asked
@@ -62,14 +62,14 @@ def gaps(rule: Rule, required: Sequence[_Parts]) -> Mapping[str, bool]:
 
 
 def _asks(parts: _Parts, path: str, own: _Parts, asked: frozenset[str]) -> bool:
-    """Return whether these parts hold where `path` is missing and the rule would speak."""
+    """Return whether these parts hold where `path` is missing and the rule could match."""
     given = [part for part in own if paths(part) <= asked]
     others = [part for part in parts if _missing_path(part) not in _ASKED_BY.get(path, {path})]
     return len(others) < len(parts) and all(entails(given, part) for part in others)
 
 
 def _missing_path(condition: Condition) -> str | None:
-    """Return the field that the condition asks to be missing, if that is all it says."""
+    """Return the field, if the condition only says that it is missing."""
     match condition:
         case Compare(path, Operator.MISSING) | Not(Compare(path, Operator.EXISTS)):
             return path
@@ -86,9 +86,9 @@ def _present_path(condition: Condition) -> str | None:
 
 
 def _exposed(condition: Condition, *, negated: bool) -> dict[str, bool]:
-    """Return the fields whose absence leaves the condition open, and whether a negation reads it.
+    """Return the fields without which the condition does not hold; true if negated.
 
-    Where the condition itself says what happens without the field, nothing is left open.
+    Fields whose absence the condition itself handles are left out.
     """
     match condition:
         case Compare(_, Operator.EXISTS | Operator.MISSING, _):

@@ -1,4 +1,4 @@
-"""What conditions say about each other: whether one holds wherever others do.
+"""Decide whether a condition holds wherever others do.
 
 Sound, not complete: a yes is always true, a no may only mean that it was not seen.
 """
@@ -33,7 +33,7 @@ def paths(condition: Condition) -> frozenset[str]:
 
 
 def same_as(condition: Condition) -> Hashable:
-    """Return a key that conditions share which differ only in the order of their parts."""
+    """Return a key that ignores the order of the condition's parts."""
     match condition:
         case Compare(path, operator, operand):
             # True equals 1 in Python, but not in a policy.
@@ -57,9 +57,9 @@ def _values(operand: Any) -> tuple[Any, ...]:
 
 
 def fixed(parts: Iterable[Condition]) -> frozenset[Hashable]:
-    """Return the fields that the parts pin to one value, with it.
+    """Return the fields that the parts pin to one value, with the value.
 
-    Nothing entails another value of a field, so comparing these first saves the reasoning.
+    A quick first check: no condition entails another value of a pinned field.
     """
     return frozenset(
         (part.path, kind_of(value), value)
@@ -71,7 +71,7 @@ def fixed(parts: Iterable[Condition]) -> frozenset[Hashable]:
 
 
 def entails(known: Iterable[Condition], goal: Condition) -> bool:
-    """Return whether `goal` is seen to hold wherever all of `known` hold."""
+    """Return whether `goal` provably holds wherever all of `known` hold."""
     # INVARIANT: what is entailed holds wherever everything known holds.
     facts = tuple(known)
     match goal:
@@ -90,7 +90,7 @@ def _stands(facts: Iterable[Condition], goal: Condition) -> bool:
 
 
 def _implies(known: Compare, goal: Compare) -> bool:
-    """Return whether a comparison that holds makes another one hold."""
+    """Return whether one comparison implies another."""
     if known.path != goal.path:
         return False
     return same_as(known) == same_as(goal) or _is_narrower(known, goal)
@@ -125,12 +125,12 @@ def _bounds(known: Compare, goal: Compare) -> bool:
 
 
 def can_apply(condition: Condition, action: str) -> bool:
-    """Return whether a rule with this condition can say anything about such an action."""
+    """Return whether a rule with this condition can match such an action."""
     return _settled(condition, action) is not False
 
 
 def _settled(condition: Condition, action: str) -> bool | None:
-    """Return whether the action alone makes the condition hold or not; None if it does neither."""
+    """Return the condition's truth if the action alone decides it, else None."""
     match condition:
         case Compare(path):
             state = leaf(condition)(action) if path == "action.type" else None
@@ -149,7 +149,7 @@ def _all(parts: Iterable[Condition], action: str) -> Iterator[bool | None]:
 
 
 def _fold(states: Iterable[bool | None], *, settles: bool) -> bool | None:
-    """Return what the parts amount to, where one part in the state `settles` settles it."""
+    """Combine truths of parts, where one part equal to `settles` decides."""
     seen = set(states)
     if settles in seen:
         return settles

@@ -30,7 +30,7 @@ _TEXT: dict[Operator, Callable[[str, Any], bool | None]] = {
 
 
 def leaf(compare: Compare) -> Callable[[Any], int]:
-    """Return the function that says in which state a comparison is, given its fact."""
+    """Return the function from a fact to the state of the comparison."""
     operator, operand = compare.operator, compare.operand
     if operator is Operator.EXISTS:
         return _presence(present=TRUE, absent=FALSE)
@@ -43,7 +43,7 @@ def leaf(compare: Compare) -> Callable[[Any], int]:
     def state(fact: Any) -> int:
         if fact is MISSING:
             return MISSED
-        # An unusable fact is of no kind, so it fits no test.
+        # An unusable fact has no kind, so no test applies to it.
         holds = test(fact)
         return INVALID if holds is None else TRUE if holds else FALSE
 
@@ -78,7 +78,7 @@ def _search(pattern: Any, fact: str) -> bool | None:
     try:
         return pattern.search(fact) is not None
     except UnicodeEncodeError:
-        # A lone surrogate is no character, so nobody can say what it matches.
+        # RE2 cannot encode a lone surrogate, so the fact cannot be judged.
         return None
 
 

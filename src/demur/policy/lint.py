@@ -1,4 +1,4 @@
-"""Find what is probably not meant in a policy that loads: dead rules, gaps, weak codes."""
+"""Lint a valid policy: unreachable rules, fields that requests may omit, weak codes."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -31,7 +31,7 @@ LINTS = {
 
 
 class PolicyRemark(NamedTuple):
-    """Something that is probably not meant. The rule's id is stable: reports name it."""
+    """A probable mistake. The id in `rule` is stable: reports use it."""
 
     rule: str
     level: Level
@@ -41,7 +41,7 @@ class PolicyRemark(NamedTuple):
 
 
 class _Cover(NamedTuple):
-    """What always speaks where its parts hold: a rule, or the floor of a finding."""
+    """Something that applies wherever its parts hold: a rule, or the floor of a finding."""
 
     name: str
     number: int
@@ -50,7 +50,7 @@ class _Cover(NamedTuple):
 
 
 def lint_policy(policy: Policy, registry: Registry) -> list[PolicyRemark]:
-    """Return what is probably not meant in `policy`, in the order of its lines."""
+    """Return the probable mistakes in `policy`, in the order of its lines."""
     remarks = [
         *_whole(policy, registry),
         *_covered(policy, registry),
@@ -61,7 +61,7 @@ def lint_policy(policy: Policy, registry: Registry) -> list[PolicyRemark]:
 
 
 def invalid_policy(problem: Problem) -> PolicyRemark:
-    """Return the remark on a policy that does not load."""
+    """Return the diagnostic for a problem of a policy that does not load."""
     return _remark("invalid-policy", problem.where or "", problem.problem, problem.help)
 
 
@@ -80,7 +80,7 @@ def _whole(policy: Policy, registry: Registry) -> Iterator[PolicyRemark]:
         yield _remark("no-rules", policy.where, "the policy has no rules", help_text)
     if policy.default.verdict is Verdict.ALLOW:
         help_text = "default to ESCALATE or DENY, and allow by rules in ALLOW_PATHS"
-        message = "what no rule speaks about is allowed"
+        message = "requests that no rule matches are allowed"
         yield _remark("default-allow", policy.where, message, help_text)
     yield from _codes(policy.default, policy.where, "the default", registry)
 
@@ -102,8 +102,11 @@ def _gaps(policy: Policy) -> Iterator[PolicyRemark]:
         if rule.shadow or rule.then.verdict is Verdict.ALLOW:
             continue
         for path, negated in sorted(gaps(rule, required).items()):
-            how = "is not unequal to anything" if negated else "compares with nothing"
-            message = f"a request without `{path}` passes rule `{rule.id}`: what is missing {how}"
+            how = "a negated comparison" if negated else "a comparison"
+            message = (
+                f"a request without `{path}` passes rule `{rule.id}`: "
+                f"{how} with a missing field does not hold"
+            )
             help_text = (
                 f"ask for it in REQUIREMENTS by `{path}: {{missing: true}}`, "
                 f"or say that it is optional by `{path}: {{exists: true}}`"
@@ -113,7 +116,7 @@ def _gaps(policy: Policy) -> Iterator[PolicyRemark]:
 
 
 def _covered(policy: Policy, registry: Registry) -> Iterator[PolicyRemark]:
-    """Yield at most one remark for each rule that others speak over."""
+    """Yield at most one diagnostic for each rule that others cover."""
     live = [(index, rule) for index, rule in enumerate(policy.rules) if not rule.shadow]
     covers = [
         _Cover(f"rule `{rule.id}`", index, conjuncts(rule.condition), rule.then)
@@ -139,7 +142,7 @@ def _speaks(cover: _Cover, known: Sequence[Condition]) -> bool:
 
 
 def _floors(known: Iterable[Condition], policy: Policy, registry: Registry) -> Iterator[_Cover]:
-    """Yield what findings that a rule reads conclude by themselves."""
+    """Yield the verdict floors of the findings that a rule reads."""
     shadowed = {shadow.code for shadow in policy.shadows}
     for part in known:
         match part:
@@ -152,11 +155,11 @@ def _floors(known: Iterable[Condition], policy: Policy, registry: Registry) -> I
 
 def _dead(index: int, rule: Rule, over: Iterable[_Cover]) -> PolicyRemark | None:
     for cover in over:
-        # Of two that say the same, the first one stays.
+        # Of two rules with equal outcomes, only the second is unreachable.
         twin = _adds_nothing(cover.then, rule.then) and cover.number > index
         if _adds_nothing(rule.then, cover.then) and not twin:
             message = (
-                f"rule `{rule.id}` can never change anything: {cover.name} speaks "
+                f"rule `{rule.id}` can never change anything: {cover.name} matches "
                 f"wherever it does, as strictly and with its codes"
             )
             return _remark(
@@ -176,7 +179,7 @@ def _outvoted(rule: Rule, over: Iterable[_Cover]) -> PolicyRemark | None:
         if cover.then.verdict.precedence > rule.then.verdict.precedence:
             message = (
                 f"the {rule.then.verdict} of rule `{rule.id}` can never win: {cover.name} "
-                f"speaks wherever it does and concludes {cover.then.verdict}"
+                f"matches wherever it does and concludes {cover.then.verdict}"
             )
             help_text = "its codes are still reported; narrow the stricter one, or remove this one"
             return _remark("shadowed-by-stricter", rule.where, message, help_text)
@@ -185,7 +188,7 @@ def _outvoted(rule: Rule, over: Iterable[_Cover]) -> PolicyRemark | None:
 
 def _twin(rule: Rule, twins: Iterable[Rule]) -> PolicyRemark | None:
     for twin in twins:
-        # Where one adds nothing to the other, that is what is said about it.
+        # If one adds nothing to the other, it is reported as unreachable instead.
         if twin.then.verdict is rule.then.verdict and not _adds_nothing(twin.then, rule.then):
             message = f"rules `{twin.id}` and `{rule.id}` have the same condition and verdict"
             return _remark("duplicate-condition", rule.where, message, "make one rule of them")

@@ -1,4 +1,4 @@
-"""Load a policy: every problem at once, each with file, line, column and help."""
+"""Load a policy and report every problem at once, with file, line, column and help."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -84,7 +84,7 @@ class _Loader:
         self.conditions = ConditionReader(registry)
 
     def policy(self, source: Item, text: str) -> Policy:
-        """Return the policy; worthless if problems were reported on the way."""
+        """Return the policy. It must not be used if problems were reported."""
         source.fields(_TOP, "a policy")
         source.version(SCHEMA_VERSION)
         source.optional_text("description")
@@ -113,7 +113,7 @@ class _Loader:
             if entry is not None and entry.refusal_class is RefusalClass.HARD_BLOCK:
                 child.report(f"`{code}` is a HARD_BLOCK, which nothing lifts")
             elif entry is not None and not entry.decided:
-                child.report(f"`{code}` says that nobody could judge")
+                child.report(f"`{code}` means that nothing was judged, which cannot be shadowed")
             elif entry is not None and entry.obligations:
                 duties = " and ".join(entry.obligations)
                 child.report(f"`{code}` always obliges to {duties}")
@@ -177,7 +177,7 @@ class _Loader:
         verdict = item.word("verdict", Verdict) or Verdict.ESCALATE
         codes = self._codes(item.different_texts("reason_codes"))
         sound = len(item.problems) == before
-        # What an ALLOW found absent is nothing that anyone has to supply.
+        # Nobody has to supply fields that an ALLOW rule requires to be missing.
         asked = () if verdict is Verdict.ALLOW else dict.fromkeys(absences(condition))
         constraints = tuple(text.value for text in item.different_texts("constraints"))
         missing = tuple(text.value for text in item.different_texts("missing"))
@@ -193,7 +193,7 @@ class _Loader:
         return outcome
 
     def _check_outcome(self, outcome: Outcome, item: Item, *, sound: bool) -> None:
-        """Report an outcome that no decision could carry; one not `sound` may lack some codes."""
+        """Report an impossible outcome. If it is not `sound`, codes may be missing from it."""
         entries = [self.registry[code] for code in outcome.reason_codes]
         classes = {entry.refusal_class for entry in entries if entry.effect is Effect.REFUSE}
         if outcome.verdict is not Verdict.ALLOW:

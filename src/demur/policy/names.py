@@ -10,7 +10,7 @@ class Names(NamedTuple):
 
     facts: dict[str, str]
     values: dict[str, Any]
-    # Lines that must run before the one that is being written.
+    # Lines that must run before the current one.
     lines: list[str]
 
     def fact(self, path: str) -> str:

@@ -18,7 +18,7 @@ _OPTIONS.log_errors = False
 
 
 def kind_of(value: object) -> str | None:
-    """Return which kind of scalar a value is; values of different kinds never compare."""
+    """Return the kind of a scalar; values of different kinds never compare."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, str):
@@ -31,7 +31,7 @@ def kind_of(value: object) -> str | None:
 
 
 def operand_problem(operator: Operator, operand: Any) -> str | None:
-    """Return why `operand` cannot stand behind `operator`, or None if it can."""
+    """Return why `operator` cannot take `operand`, or None if it can."""
     if operator in _PRESENCE:
         return None if operand is True else f"`{operator}` takes `true` alone"
     if operator in _LISTS:
@@ -68,7 +68,7 @@ def _pattern_problem(operand: Any) -> str | None:
 
 
 def impossible(compares: Iterable[Compare]) -> str | None:
-    """Return the path that no value can satisfy all these comparisons of, or None."""
+    """Return a path whose comparisons no value can satisfy, or None."""
     by_path: dict[str, dict[Operator, list[Any]]] = {}
     for compare in compares:
         operators = by_path.setdefault(compare.path, {})
@@ -90,7 +90,7 @@ def _contradict(path: str, ops: Mapping[Operator, list[Any]]) -> bool:
 
 
 def _kinds(path: str, ops: Mapping[Operator, list[Any]]) -> set[str | None]:
-    """Return the kinds that a value would have to be of all at once."""
+    """Return the kinds that a value must have at the same time."""
     kinds: set[str | None] = {"number"} if path == "amount_usd" else set()
     for operator, operands in ops.items():
         if operator in _ORDER | _LISTS | {Operator.EQ, Operator.NE}:
@@ -102,7 +102,7 @@ def _kinds(path: str, ops: Mapping[Operator, list[Any]]) -> set[str | None]:
 
 
 def _range(path: str, ops: Mapping[Operator, list[Any]]) -> tuple[float, float, bool]:
-    """Return the numbers that the bounds leave, and whether an end is left out."""
+    """Return the range that the bounds leave, and whether one end is excluded."""
     # An amount is never negative.
     lows = [(0.0, False)] if path == "amount_usd" else []
     lows += [(value, False) for value in ops.get(Operator.GTE, [])]
@@ -115,7 +115,7 @@ def _range(path: str, ops: Mapping[Operator, list[Any]]) -> tuple[float, float, 
 
 
 def _fits(value: Any, path: str, ops: Mapping[Operator, list[Any]]) -> bool:
-    """Return whether a value that is asked for by name passes the other comparisons."""
+    """Return whether a required value passes the other comparisons."""
     if value in ops.get(Operator.NE, []):
         return False
     if any(value in refused for refused in ops.get(Operator.NOT_IN, [])):

@@ -17,8 +17,8 @@ _INTRO = """\
 # Policy
 
 Every key of `policy.v1`, as `spec/schemas/policy.v1.schema.json` says it.
-How to write one is told in [write a policy](../how-to/write-a-policy.md), what it means in
-[how a policy decides](../explanation/policy.md)."""
+See [write a policy](../how-to/write-a-policy.md) for how to write one, and
+[how a policy decides](../explanation/policy.md) for what it means."""
 
 _PATHS = """\
 A field is a dotted path into the request; null counts as not there.
@@ -36,8 +36,8 @@ _VALUE_KINDS = {
 
 _REMARKS = {
     "broad-code": "A rule gives a code that stands for many narrower ones.",
-    "default-allow": "What no rule speaks about is allowed.",
-    "deprecated-code": "A rule gives a code that nothing new should say.",
+    "default-allow": "Requests that no rule matches are allowed.",
+    "deprecated-code": "A rule gives a deprecated code.",
     "duplicate-condition": "Two rules have the same condition and verdict, and different codes.",
     "invalid-policy": "The policy does not load.",
     "negated-field": (
@@ -45,12 +45,12 @@ _REMARKS = {
         "and no requirement asks for the field."
     ),
     "no-rules": "There are no rules, so every request gets the default.",
-    "shadowed-by-stricter": "A stricter rule, or a finding, speaks wherever this rule does.",
+    "shadowed-by-stricter": "A stricter rule, or a finding, applies wherever this rule does.",
     "uncovered-field": (
         "A rule that stops something compares a field, and no requirement asks for the field."
     ),
     "unreachable-rule": (
-        "Another rule, or a finding, speaks wherever this one does, as strictly and with its codes."
+        "Another rule or a finding applies wherever this one does, as strictly and with its codes."
     ),
 }
 assert tuple(_REMARKS) == tuple(LINTS)

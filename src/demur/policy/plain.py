@@ -36,7 +36,7 @@ _DEEPEST = 20
 
 
 def write_plain(conditions: Mapping[int, Condition], names: Names) -> list[str]:
-    """Return the source of `plain(request, findings)`; empty if a rule has no short way."""
+    """Return the source of `plain(request, findings)`; empty if a rule has no fast path."""
     kinds = _kinds(conditions.values())
     if kinds is None:
         return []
@@ -56,7 +56,7 @@ def write_plain(conditions: Mapping[int, Condition], names: Names) -> list[str]:
 
 
 def _kinds(conditions: Iterable[Condition]) -> dict[str, str] | None:
-    """Return the one kind that each fact must have, or None if some fact or rule has none."""
+    """Return the kind that each fact must have, or None if there is no fast path."""
     kinds: dict[str, str] = {}
     for condition in conditions:
         if not _is_short(condition, 0):
@@ -78,7 +78,7 @@ def _is_short(condition: Condition, depth: int) -> bool:
         case All(parts) | AnyOf(parts):
             return depth < _DEEPEST and all(_is_short(part, depth + 1) for part in parts)
         case _:
-            # Without a fact, a negation is as little true as what it negates.
+            # A negation does not hold either if its fact is missing.
             return False
 
 
@@ -90,7 +90,7 @@ def _kind(compare: Compare) -> str:
 
 
 def _roots(kinds: Mapping[str, str], names: Names) -> list[str]:
-    """Return the lines that read each part of the request that facts lie in."""
+    """Return the lines that read each part of the request that holds facts."""
     roots = dict.fromkeys(path.split(".")[0] for path in kinds if path.count(".") == 1)
     return [
         line
@@ -107,7 +107,7 @@ def _root(name: str) -> str:
 
 
 def _fact(path: str, kind: str, names: Names) -> list[str]:
-    """Return the lines that read a fact, and turn to the careful way if it is of another kind."""
+    """Return the lines that read a fact, and call `careful` if it is of another kind."""
     name = names.fact(path)
     root, _, rest = path.partition(".")
     if path == "amount_usd":
@@ -121,7 +121,7 @@ def _fact(path: str, kind: str, names: Names) -> list[str]:
         f"    {name} = {value}",
         f"    if {fits}: " + (f"n{name} = {name}" if kind == _NUMBER else "pass"),
         f"    elif {name} is None or {name} is MISSING:",
-        # Compared with nowhere, nothing holds.
+        # NOWHERE is NaN: no comparison with it holds.
         f"        {name} = MISSING" + (f"; n{name} = NOWHERE" if kind == _NUMBER else ""),
         "    else: return careful(request, findings)",
     ]

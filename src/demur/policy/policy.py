@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Stage(StrEnum):
-    """When a rule speaks. Every stage is evaluated; the order is that of the report."""
+    """The stage of a rule. Every stage is evaluated; reports follow this order."""
 
     REQUIREMENTS = "REQUIREMENTS"
     HARD_BLOCKS = "HARD_BLOCKS"
@@ -77,7 +77,7 @@ class AnyOf(NamedTuple):
 
 
 class Not(NamedTuple):
-    """Holds if the part is false; a fact that is missing or unusable stays so."""
+    """Holds if the part is false. A missing or unusable fact leaves it undecided."""
 
     part: "Condition"
 
@@ -108,16 +108,16 @@ class Rule(NamedTuple):
 
 
 class Shadow(NamedTuple):
-    """A finding's code that does not count here, and why."""
+    """A code whose findings do not count here, and why."""
 
     code: str
     reason: str
 
 
 class Policy(NamedTuple):
-    """A checked policy. Rules stand in the order of their stages, then as written.
+    """A checked policy. Rules are sorted by stage, then as written.
 
-    `text` is what it was read from, `digest` that of its content, whatever its spacing.
+    `text` is the source. `digest` covers the content and ignores spacing.
     """
 
     policy_id: str

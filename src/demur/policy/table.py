@@ -36,11 +36,11 @@ _WANT = ("verdict", *_LISTS)
 
 
 class TableError(ManyProblemsError):
-    """A table of cases that cannot be used."""
+    """A table of cases that is invalid."""
 
 
 class Case(NamedTuple):
-    """One request and what must come of it; `want` holds only what the table asks for."""
+    """One request and the expected evaluation; `want` holds only the fields of the table."""
 
     note: str
     where: str
@@ -50,7 +50,7 @@ class Case(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """One thing that is not as wanted."""
+    """One field that differs from the expected value."""
 
     field: str
     want: Any
@@ -58,7 +58,7 @@ class Difference(NamedTuple):
 
 
 class CaseResult(NamedTuple):
-    """What the policy concluded about a case, and how that differs from what was wanted."""
+    """The evaluation of a case, and how it differs from the expected one."""
 
     case: Case
     evaluation: Evaluation
@@ -87,7 +87,7 @@ def parse_table(text: str, name: str, policy: Policy, registry: Registry) -> lis
 
 
 def run_table(compiled: CompiledPolicy, cases: Iterable[Case]) -> list[CaseResult]:
-    """Return how each case went."""
+    """Run all cases and return their results."""
     return [_run(compiled, case) for case in cases]
 
 
@@ -102,7 +102,7 @@ def _run(compiled: CompiledPolicy, case: Case) -> CaseResult:
 
 
 def _same(want: Any, got: Any) -> bool:
-    """Return whether two values agree; the order of a list means nothing."""
+    """Return whether two values agree, regardless of the order of a list."""
     return set(want) == set(got) if isinstance(want, tuple) else bool(want == got)
 
 
@@ -202,6 +202,6 @@ def _request(item: Item | None) -> Mapping[str, Any]:
 
 
 def _which(given: str, rules: Sequence[str]) -> str | None:
-    """Return the rule that was meant, or all of them if they are few."""
+    """Return a suggestion for a rule id: the closest one, or all if there are few."""
     listed = f"one of {', '.join(rules)}" if 0 < len(rules) < 20 else None
     return did_you_mean(given, rules) or listed

@@ -26,7 +26,7 @@ _SPECIAL = frozenset(" ,()'\"")
 
 
 def in_words(condition: Condition) -> str:
-    """Return what a condition asks, as part of a sentence."""
+    """Return the condition in plain words, as part of a sentence."""
     match condition:
         case Compare():
             return _compare(condition)
@@ -47,7 +47,7 @@ def _joined(parts: Sequence[Condition], link: str) -> str:
 
 
 def _grouped(part: Condition) -> str:
-    """Return a part of a list, in brackets if it is itself a list of several."""
+    """Return a part in words, in brackets if it is a list of several itself."""
     many = isinstance(part, All | AnyOf) and len(part.parts) > 1
     return f"({in_words(part)})" if many else in_words(part)
 
@@ -62,7 +62,7 @@ def _compare(compare: Compare) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as it would be written; a text in quotes if it could be read otherwise."""
+    """Return a value as text; an ambiguous text is quoted."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and (not value or _SPECIAL & set(value) or not value.isprintable()):

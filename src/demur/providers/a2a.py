@@ -11,7 +11,7 @@ NAME = "a2a"
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what the state of a task says, also inside an answer or an event around it."""
+    """Return the signal of a task's state, also inside a response or an event."""
     body = shape.body
     result = body["result"]
     tasks = [body, body["task"], body["statusUpdate"], result, result["task"]]
@@ -36,6 +36,6 @@ def _state(task: Node) -> Signal | None:
 
 
 def _is_task(task: Node) -> bool:
-    """Return whether a number beside it can be a state: others count in such a field too."""
+    """Return whether this is a task: other objects have a numeric `state` too."""
     named = task["kind"].text in {"task", "status-update"}
     return named or task["contextId"].present or task["taskId"].present

@@ -10,12 +10,12 @@ from demur.providers.signal import Outcome, Signal, strongest
 __all__ = ["NAME", "read"]
 
 NAME = "anthropic"
-# Known words in a typed error, but words all the same.
+# A known phrase in a typed error is still free text.
 _WORDS_CONFIDENCE = 0.9
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what a message, its delta or an error says."""
+    """Return the signal of a message, its delta or an error."""
     known = system(NAME)
     body = shape.body
     message = body["message"] if body["type"].text == "message_start" else body

@@ -1,4 +1,4 @@
-"""Anthropic's Managed Agents: calls of tools that were denied, or wait for a person."""
+"""Anthropic's Managed Agents: tool calls that were denied or need confirmation."""
 
 from demur.providers.mapping import system
 from demur.providers.node import Node
@@ -11,7 +11,7 @@ NAME = "anthropic"
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what an event of a session says of a call of a tool."""
+    """Return the signal of a session event about a tool call."""
     body = shape.body
     if body["type"].text == "user.tool_confirmation":
         return _answered(body)
@@ -33,7 +33,7 @@ def _evaluated(permission: Node, event: Node) -> Signal | None:
     reason = permission["reason_code"]
     if judged.outcome is Outcome.REFUSAL and reason.text:
         exact = known.judge("deny_reason", reason.text)
-        # An open list: a reason that is not known yet still denies the action.
+        # The list is open: an unknown reason still denies the action.
         judged = exact if exact.known else judged
     return judged.signal(permission, evidence={**_call(event), "native_reason": reason.text})
 

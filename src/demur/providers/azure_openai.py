@@ -1,7 +1,7 @@
 """The content filter of Azure OpenAI, in all three of its shapes.
 
-`filtered` or `blocked` decides; `detected` and severities are annotations. A filter that
-did not run passes the answer with status 200, which is success to anyone who does not look.
+`filtered` or `blocked` decides; `detected` and severities are annotations. If a filter did
+not run, the answer passes with status 200 and looks like success.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ NAME = "azure_openai"
 
 
 class _Place(NamedTuple):
-    """Results of the filter for one side, and whether they are known to have blocked it."""
+    """Filter results for input or output, and the field that says they blocked it."""
 
     results: Node
     side: str
@@ -26,9 +26,9 @@ class _Place(NamedTuple):
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what the filter said: of the prompt first, then of the answer."""
+    """Return the signal of the filter: first for the prompt, then for the answer."""
     known = system(NAME)
-    # The prompt comes first, so that it wins among signals that weigh the same.
+    # The prompt comes first, so that it wins among equal signals.
     return strongest(signal for place in _places(shape.body) for signal in _judged(place, known))
 
 
@@ -63,7 +63,7 @@ def _judged(place: _Place, known: System) -> Iterator[Signal]:
     decided = any(signal.outcome is Outcome.REFUSAL for signal in categories)
     stopped = place.stopped
     if stopped is not None and (stopped.true or place.results.present) and not decided:
-        # A block whose categories are all safe, or missing, has been seen; it is still a block.
+        # Blocks without any unsafe category do occur. They are blocks all the same.
         yield _unexplained(stopped, place.side, known)
 
 

@@ -11,7 +11,7 @@ _NAMES = ("custom_id", "key", "recordId", "request")
 
 
 def in_batch(line: Node) -> Any:
-    """Return the response or the error that a line of a batch holds; None if it is no such line."""
+    """Return the response or error in a batch line, or None if it is not a batch line."""
     if not any(line[name].present for name in _NAMES):
         return None
     response, result = line["response"], line["result"]

@@ -18,11 +18,11 @@ NAME = "bedrock"
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what a response, a guardrail's answer or a trace says."""
+    """Return the signal of a response, a guardrail's answer or a trace."""
     known = system(NAME)
     body = shape.body
     traces = _traces(body)
-    # Every word counts: a model's own stop reason stands beside what the guardrail did.
+    # All count: a model's own stop reason may come with a guardrail's action.
     return strongest(
         [
             *(_stopped(stop, traces, known) for stop in _stops(body)),
@@ -34,7 +34,7 @@ def read(shape: Shape) -> Signal | None:
 
 
 def _stops(body: Node) -> list[Node]:
-    """Return the words by which the answer ended: each API has its own, some have two."""
+    """Return the stop reasons of the answer: each API has its own, some have two."""
     trace = body["trace"]["trace"] if body["trace"]["trace"].present else body["trace"]
     places = (
         body["stopReason"],
@@ -49,7 +49,7 @@ def _stops(body: Node) -> list[Node]:
 
 
 def _traces(body: Node) -> list[tuple[str, Node]]:
-    """Return every assessment with the side it is about, the input's first."""
+    """Return every assessment with its side, those of the input first."""
     metadata = body["metadata"]["trace"]["guardrail"]
     invoked = body["amazon-bedrock-trace"]["guardrail"]
     guardrails = [body["trace"]["guardrail"], metadata, invoked]
@@ -82,7 +82,7 @@ def _stopped(stop: Node, traces: list[tuple[str, Node]], known: System) -> Signa
         return strongest(found)
     masked = any(signal.evidence.get("action") == "ANONYMIZED" for signal in found)
     masked = masked and all(is_known(assessment) for _, assessment in traces)
-    # Nothing but masks: the answer was given, with parts of it replaced.
+    # Only masked: the answer was given, with parts replaced.
     return strongest(found) if masked else judged.signal(stop, evidence={"native_reason": word})
 
 
@@ -102,7 +102,7 @@ def _attacks(checked: Node, known: System) -> Iterator[Signal]:
 
 
 def _hook(body: Node, known: System) -> Signal | None:
-    """Return what a hook of AgentCore said, unless its engine only writes denials down."""
+    """Return the decision of an AgentCore hook, unless its engine only logs denials."""
     decision = body["hookResult"]["decision"]
     decision = decision if decision.present else body["decision"]
     engine = body["policyEngineMode"]

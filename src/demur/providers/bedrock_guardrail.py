@@ -25,7 +25,7 @@ _NO_POLICIES = {"invocationmetrics", "appliedguardraildetails"}
 
 
 class _Check(NamedTuple):
-    """One check of an assessment: what it is about, and its own result."""
+    """One check of an assessment: its meaning, its result and its kind."""
 
     judged: Judged
     result: Node
@@ -35,9 +35,9 @@ class _Check(NamedTuple):
 def assessed(
     traces: Iterable[tuple[str, Node]], known: System, *, intervened: bool
 ) -> Iterator[Signal]:
-    """Yield a signal for each check that did or saw something.
+    """Yield a signal for each check that acted or detected something.
 
-    Where the guardrail `intervened`, what a formal check found counts as its reason.
+    If the guardrail `intervened`, the finding of a formal check counts as its reason.
     """
     for side, assessment in traces:
         for check in _checks(assessment, known):
@@ -48,9 +48,9 @@ def assessed(
 
 
 def is_known(assessment: Node) -> bool:
-    """Return whether every check in the assessment is of a kind that is read here.
+    """Return whether every check in the assessment is of a known kind.
 
-    One that is not may have blocked, whatever the others did.
+    An unknown one may have blocked, whatever the others did.
     """
     for name, policy in assessment.fields():
         checks = _POLICIES.get(_squashed(name))
@@ -110,7 +110,7 @@ def _acted(check: _Check, side: str, known: System) -> Signal:
     )
 
 
-def _reasoned(policy: Node, known: System, side: str, intervened: bool) -> Iterator[Signal]:  # noqa: FBT001 - handed on as it came
+def _reasoned(policy: Node, known: System, side: str, intervened: bool) -> Iterator[Signal]:  # noqa: FBT001 - passed on unchanged
     for finding in policy["findings"]:
         for kind, inner in finding.fields():
             judged = known.judge("reasoning", kind)

@@ -23,11 +23,11 @@ _CODES = ("reasonCode", "reasonCodes", "code", "codes", "reason")
 
 
 def carried(name: str, *places: Node, last: bool = False, **more: Any) -> Signal | None:
-    """Return the first refusal that a place is, holds as `refusal`, or begins with as a line.
+    """Return the first own refusal at the places: an envelope, or a line at the start.
 
-    With `last` the line may also end the text: only for words that are known to refuse, since
-    whoever is quoted there chooses what they say. `name` says who carried it; `more` adds to a
-    signal that a line made. An envelope is kept, unless it claims less than the registry.
+    With `last` the line may also end the text. Use it only for texts that are known to refuse:
+    elsewhere a quoted line could come from anyone. `name` is the carrier; `more` is added to
+    the signal of a line. An envelope is kept as it is, unless it is weaker than the registry.
     """
     for place in places:
         for node in (place, place["refusal"]):
@@ -38,16 +38,16 @@ def carried(name: str, *places: Node, last: bool = False, **more: Any) -> Signal
 
 
 def enveloped(name: str, *places: Node) -> Signal | None:
-    """Return the first refusal that a place is or holds as `refusal`, by its envelope alone.
+    """Return the first refusal envelope at the places, and ignore refusal lines.
 
-    For what tools return: their text may be anyone's.
+    For tool results, whose text may come from anyone.
     """
     nodes = (node for place in places for node in (place, place["refusal"]))
     return next((found for node in nodes if (found := _whole(name, node))), None)
 
 
 def coded(name: str, place: Node, **more: Any) -> Signal | None:
-    """Return the refusal by the registered code that `place` is or names in a field, or None."""
+    """Return the refusal by the registered code at `place` or in one of its fields, or None."""
     codes = [(known, node) for node in _named(place) if (known := _refusing(node.text or ""))]
     if not codes:
         return None
@@ -104,7 +104,7 @@ def _named(place: Node) -> Iterator[Node]:
 
 
 def _refusing(code: str) -> tuple[str, RefusalClass] | None:
-    """Return the registered code that refuses, with its class; a code that allows is none."""
+    """Return the registered code and its class, or None if it is unknown or allows."""
     entry = registry_or_core().get(code)
     if entry is None or entry.refusal_class is None:
         return None

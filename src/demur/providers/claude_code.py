@@ -1,9 +1,8 @@
-"""Read Claude Code and its Agent SDK: hooks, permission results, records of a session.
+"""Read Claude Code and its Agent SDK: hooks, permission results, session records.
 
-A reason that carries a refusal line gives its code. A hook that ends with status 2
-blocks; any other failure lets the action run, so what the hook would have said is not
-known. After a tool has run, and where an agent wants to stop, a block keeps nothing from
-happening.
+A refusal line in the reason gives the code. A hook that exits with status 2 blocks. Any
+other failure lets the action run, and the hook's decision is unknown. A block after a tool
+has run, or when an agent wants to stop, prevents nothing.
 """
 
 from demur.codes.vocabulary import Surface
@@ -57,14 +56,14 @@ def _hook(own: Node) -> Signal | None:
 
 def _halted(own: Node, event: str | None) -> Signal | None:
     stop = own["continue"] or own["continue_"]
-    # Others have a field of this name too: the whole must be the output of a hook.
+    # Other objects have this field too: every field must be one of a hook output.
     if stop.raw is not False or {name for name, _ in own.fields()} - _HOOK_OUTPUT:
         return None
     return _said(system(NAME).judge("continue", "false"), stop, own["stopReason"], event)
 
 
 def _hook_run(own: Node) -> Signal | None:
-    """Return the refusal in the record of a hook that ran, by the status it ended with."""
+    """Return the refusal in the record of a hook run, by its exit status."""
     event, status = own["hook_event"].text, own["exit_code"].number
     if event is None or status is None or event in _IN_VAIN:
         return None
@@ -72,9 +71,9 @@ def _hook_run(own: Node) -> Signal | None:
     judged = listed.judge(f"{status:.0f}")
     ended, errors = own["exit_code"], own["stderr"]
     if not judged.known:
-        # Whatever it wrote, the action ran: a refusal that nobody heeded is none.
+        # The action ran regardless of the output, so this is not a refusal.
         return listed.judge("other").signal(ended, detail=errors.text or "")
-    # With status 2 the host ignores what the hook printed; its errors are the reason.
+    # With status 2 the host ignores stdout; stderr is the reason.
     return None if judged.code is None else _said(judged, ended, errors, event)
 
 
@@ -87,7 +86,7 @@ def _permission(own: Node) -> Signal | None:
 
 
 def _record(own: Node) -> Signal | None:
-    """Return the refusal of the model that a session's record tells of, or None."""
+    """Return the model's refusal in a session record, or None."""
     subtype = own["subtype"].text or ""
     found = own["apiRefusalCategory"]
     if not found and not subtype.startswith("model_refusal"):
@@ -99,13 +98,13 @@ def _record(own: Node) -> Signal | None:
 
 
 def _denials(own: Node) -> Signal | None:
-    """Return the refusal in the result of a run that lists tools it was not allowed, or None."""
+    """Return the refusal in a run's result that lists denied tools, or None."""
     denials = [*own["permission_denials"]]
     if not denials:
         return None
     tools = [tool for denial in denials if (tool := denial["tool_name"].text)]
     named = ", ".join(dict.fromkeys(tools))
-    # What the tools were called with is the agent's work, and may hold anything.
+    # Tool arguments may contain anything, so they are left out.
     native = [{"tool_name": tool} for tool in tools]
     evidence = {"tool": named, "count": len(denials), "left_out": ["tool_input"]}
     judged = system(NAME).judge("permission_denials", "*")

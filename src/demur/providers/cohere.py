@@ -1,4 +1,4 @@
-"""Cohere: one finish reason of its older API tells of toxic content; the newer has none."""
+"""Cohere: a finish reason for toxic content in its older API; the newer API has none."""
 
 from demur.providers.mapping import system
 from demur.providers.node import Node
@@ -11,14 +11,14 @@ NAME = "cohere"
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what an answer of chat or generate says, or the last event of a stream."""
+    """Return the signal of a chat or generate answer, or of the last event of a stream."""
     body = shape.body
     places = [body, body["response"], body["delta"], *body["generations"]]
     return strongest(_finished(place["finish_reason"]) for place in places)
 
 
 def _finished(reason: Node) -> Signal | None:
-    # Cohere shouts; other systems with a field of this name do not.
+    # Only Cohere writes the values of this field in capitals.
     if reason.text is None or not reason.text.isupper():
         return None
     return system(NAME).judge("finish_reason", reason.text).signal(reason)

@@ -19,7 +19,7 @@ _STEPS = 10
 
 
 def events_in(text: str, meter: Meter) -> list[Any]:
-    """Return the events of a stream; of any other text, none. The last line may be cut off."""
+    """Return the events in a stored stream; empty for other texts. The last line may be cut."""
     first = text.lstrip("\ufeff \t\r\n")
     if _FIELD.match(first):
         return [] if _foreign(first) else list(_sent(first, meter))
@@ -27,7 +27,7 @@ def events_in(text: str, meter: Meter) -> list[Any]:
 
 
 def unwrapped(event: Any) -> Any:
-    """Return the event inside a line, inside Bedrock's bytes, or inside a named event."""
+    """Return the event inside a line, Bedrock's bytes, or a named event."""
     event = Node(event).raw
     if isinstance(event, bytes | bytearray):
         event = bytes(event).decode("utf-8", "replace")
@@ -42,7 +42,7 @@ def unwrapped(event: Any) -> Any:
 
 
 def _foreign(text: str) -> bool:
-    """Return whether a line stands there that no server would have sent."""
+    """Return whether the text has a line that is not part of an event."""
     *lines, last = (line for line in text.splitlines() if line.strip())
     return any(not _FIELD.match(line) for line in lines) or not (
         _FIELD.match(last) or any(name.startswith(last) for name in ("data", "event", "retry"))
@@ -50,7 +50,7 @@ def _foreign(text: str) -> bool:
 
 
 def _sent(text: str, meter: Meter) -> Iterator[Any]:
-    """Yield the data of server-sent events, each of which may stand on several lines."""
+    """Yield the data of server-sent events; one event may span several lines."""
     block: list[str] = []
     for line in (*text.splitlines(), ""):
         if line.startswith(_DATA):
@@ -63,7 +63,7 @@ def _sent(text: str, meter: Meter) -> Iterator[Any]:
 
 def _data(block: list[str]) -> Iterator[Any]:
     whole = unwrapped("\n".join(block)) if block else None
-    # Some servers leave out the blank line between two events.
+    # Some servers omit the blank line between events.
     found = [whole] if isinstance(whole, Mapping) else [unwrapped(line) for line in block]
     yield from (event for event in found if isinstance(event, Mapping) and event)
 

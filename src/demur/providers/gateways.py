@@ -13,7 +13,7 @@ NAME = "gateways"
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what a gateway in front of the model says."""
+    """Return the signal of a gateway in front of the model."""
     return strongest([*_cloudflare(shape.body), _portkey(shape)])
 
 
@@ -43,7 +43,7 @@ def _portkey(shape: Shape) -> Signal | None:
 
 
 def _failed(hooks: Node) -> Iterator[tuple[str, Node]]:
-    """Yield each check that came out false, with the side it looked at."""
+    """Yield each failed check, with its side."""
     for side, name in (("input", "before_request_hooks"), ("output", "after_request_hooks")):
         for hook in hooks[name]:
             for check in hook["checks"]:

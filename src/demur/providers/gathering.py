@@ -13,15 +13,15 @@ from demur.providers.stream_forms import FORMS, StreamForm
 __all__ = ["Gatherer", "events_of"]
 
 _MOST_IN_TUPLE = 100_000
-# More than any event needs, and little enough for each of a long stream.
+# More than any event needs, and cheap enough for every event of a long stream.
 _MOST_VISITS = 100_000
 
 
 class Gatherer:
-    """Takes events of any form. `responses` is what they amount to so far.
+    """Accumulates events of any format into `responses`.
 
-    An event of a form that is not known is judged by itself, by `judge`, and not kept: `found`
-    is the strongest signal among these. `broken` is the first error that an event led to.
+    An event of an unknown format is read on its own and not kept; `signal` is the strongest
+    signal of such events. `error` is the first error that an event caused.
     """
 
     def __init__(self, judge: Callable[[Any], Signal | None]) -> None:
@@ -31,7 +31,7 @@ class Gatherer:
         self.broken: Exception | None = None
 
     def feed_all(self, events: Iterable[Any], meter: Meter) -> None:
-        """Take in events for as long as `meter` lasts; that a list breaks off is kept."""
+        """Feed all events within the budget; an error that ends the list is kept."""
         try:
             for event in events:
                 self.feed(event, meter)
@@ -41,12 +41,12 @@ class Gatherer:
             self.broken = self.broken or error
 
     def feed(self, event: Any, meter: Meter | None = None) -> None:
-        """Take in one event: an SDK object, a dictionary, JSON, or a line of a stream."""
+        """Feed one event: an SDK object, a dictionary, JSON, or a line of a stream."""
         meter = meter or Meter(_MOST_VISITS)
         try:
             meter.spend(1)
             self._take(Node(unwrapped(event), "", meter))
-        # An event that cannot be read must not end the stream; that it was not judged is kept.
+        # An unreadable event must not end the stream, but its error is kept.
         except Exception as error:  # noqa: BLE001 - someone else's object may raise anything
             self.broken = self.broken or error
 
@@ -65,12 +65,12 @@ class Gatherer:
 
     @property
     def responses(self) -> list[Any]:
-        """The responses that the events of known forms amount to."""
+        """The responses accumulated from events of known formats."""
         return [response for form in self._forms for response in form.responses]
 
 
 def events_of(obj: Any, meter: Meter | None = None) -> Iterable[Any] | None:
-    """Return the events of a stream that was kept as a list or as text; None if it is neither."""
+    """Return the events of a stream stored as a list or text, or None."""
     raw = parsed(obj)
     if isinstance(raw, str):
         return events_in(raw, meter or Meter()) or None

@@ -1,4 +1,4 @@
-"""Gemini and Vertex AI: the prompt's feedback before any candidate; also Live, Imagen and Veo."""
+"""Gemini and Vertex AI: prompt feedback before candidates; also Live, Imagen and Veo."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _REFINED = {"CONTENT_OTHER", "FILTERED_UNSPECIFIED"}
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what a response, a live message or an operation that makes media says."""
+    """Return the signal of a response, a live message or a media operation."""
     known = system(NAME)
     live = (shape.body["serverContent"], shape.body)
     return strongest(
@@ -33,7 +33,7 @@ def _prompt(feedback: Node, known: System) -> Signal | None:
     word = _word(reason)
     if word is None and not _blocking(feedback):
         return None
-    # A number or a rating tells of the block as well; only its reason is then not said.
+    # A number or a rating reports a block too, without its reason.
     judged, evidence = _refined(known.judge("block_reason", word or "OTHER"), feedback, known)
     words = feedback["blockReasonMessage"].text
     evidence = {**evidence, "native_reason": word, "stage": "input"}
@@ -51,7 +51,7 @@ def _candidate(candidate: Node, known: System) -> Signal | None:
     word = _word(reason)
     judged = None if word is None else known.judge(field, word)
     if (judged is None or judged.outcome is not Outcome.REFUSAL) and _blocking(candidate):
-        # Content that a rating blocked is gone, whatever else ended the answer.
+        # A rating blocked the content, whatever the finish reason says.
         judged = known.judge("finish_reason", "SAFETY")
     if judged is None:
         return None
@@ -67,7 +67,7 @@ def _candidate(candidate: Node, known: System) -> Signal | None:
 
 
 def _word(reason: Node) -> str | None:
-    """Return a reason; serialised without names, it is a number, of which zero says nothing."""
+    """Return the reason as text. It may be serialised as a number; zero means none."""
     number = reason.number
     return reason.text or (f"{number:.0f}" if number else None)
 
@@ -77,7 +77,7 @@ def _blocking(place: Node) -> list[Node]:
 
 
 def _refined(judged: Judged, place: Node, known: System) -> tuple[Judged, dict[str, object]]:
-    """Return the judgement made narrower by the rating that blocked, if one says so."""
+    """Return the meaning, made more exact by the rating that blocked, if there is one."""
     names = [rating["category"].text for rating in _blocking(place) if rating["category"].text]
     evidence: dict[str, object] = {"categories": names} if names else {}
     if judged.outcome is not Outcome.REFUSAL or judged.code not in _REFINED:
@@ -103,7 +103,7 @@ def _turn(reason: Node, known: System) -> Signal | None:
 
 
 def _media(body: Node, known: System) -> Iterator[Signal]:
-    """Yield what was held back of images and videos; others of the request may be there."""
+    """Yield signals for filtered images and videos; others of the request may have passed."""
     for place in (body, body["response"], body["response"]["generateVideoResponse"]):
         for name in ("generatedImages", "generatedVideos", "predictions"):
             for made in place[name]:

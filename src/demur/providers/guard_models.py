@@ -1,7 +1,7 @@
-"""Guard models that answer in words of a fixed form: Llama Guard and ShieldGemma.
+"""Guard models that answer in a fixed format: Llama Guard and ShieldGemma.
 
-The form must be the whole answer. A number means something only with the model that
-uses it: one that is named and is not Llama Guard 3 or 4 counts as harmful, no more.
+The format must be the whole answer. Category numbers have a meaning for Llama Guard 3 and
+4 only; from any other named model, an unsafe answer counts as harmful and no more.
 """
 
 import re
@@ -29,7 +29,7 @@ def read(shape: Shape) -> Signal | None:
 
 
 def _answers(body: Node) -> Iterator[Node]:
-    """Yield the words of an answer, in the forms that servers of such models use."""
+    """Yield the text of an answer, in the formats of servers for such models."""
     yield body
     for name in ("response", "generated_text", "content", "output"):
         yield body[name]
@@ -47,7 +47,7 @@ def _verdict(words: Node, model: str) -> Signal | None:
         return None
     if "shieldgemma" in model.casefold():
         return _shield_gemma(words, text)
-    # Any model can be made to say the words; only a guard means them.
+    # Any model can be made to write this; only a guard model means it.
     if model and not _GUARD.search(model):
         return None
     match = _UNSAFE.fullmatch(text)

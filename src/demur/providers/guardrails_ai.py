@@ -1,7 +1,7 @@
-"""Read Guardrails AI: the outcome of a validation, a validator's result, its exception.
+"""Read Guardrails AI: validation outcomes, validator results and the exception.
 
-The validator's name decides. Its words may quote what it found, so for personal data and
-secrets they are left out, and the evidence says so.
+The name of the validator decides. Its message may quote the finding, so for personal data
+and secrets the message is left out, and the evidence says so.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from demur.providers.signal import Signal, strongest
 __all__ = ["NAME", "read"]
 
 NAME = "guardrails_ai"
-# As the class writes them out, null or not.
+# Fields that the class always serialises, null or not.
 _FAIL_FIELDS = frozenset({"fix_value", "error_spans", "validated_chunk"})
 _QUOTING = frozenset({"PII_DETECTED", "SECRET_LEAK"})
 
@@ -25,7 +25,7 @@ def read(shape: Shape) -> Signal | None:
     """Return the refusal in an outcome, a validator's result or the exception, or None."""
     error = raised(NAME, shape)
     if error is not None:
-        # Pydantic has an exception of the same name, and its own has no fields at all.
+        # Pydantic has an exception of the same name; this one has no fields.
         if shape.package != "guardrails":
             return None
         return error.signal(detail="validation failed", evidence={"left_out": ["message"]})
@@ -36,7 +36,7 @@ def read(shape: Shape) -> Signal | None:
 
 
 def _is_fail_result(shape: Shape) -> bool:
-    """Return whether this is a validator's result: many a test says that it failed, and why."""
+    """Return whether this is a validator's result: test results look similar."""
     own = shape.own
     if own["outcome"].text != "fail" or not own["error_message"]:
         return False
@@ -50,7 +50,7 @@ def _outcome(own: Node) -> Signal | None:
     if found is not None:
         return found
     passed = own["validationPassed"]
-    # No validator failed: the guard itself did, and said why.
+    # No validator failed, so the guard itself did.
     kind = "error" if own["error"].text else "false"
     return (
         system(NAME).judge("validation_passed", kind).signal(passed, detail=own["error"].text or "")
@@ -65,7 +65,7 @@ def _summary(summary: Node) -> Signal:
 
 
 def _result(own: Node) -> Signal:
-    """Return the refusal of one validator, whose name the result does not say."""
+    """Return the refusal of one validator. The result does not name it."""
     judged = system(NAME).judge("result", "fail")
     said = {"outcome": "fail", "fixed": own["fix_value"].present}
     evidence = {"fixed": own["fix_value"].present, "left_out": ["error_message", "error_spans"]}
@@ -84,5 +84,5 @@ def _kept(judged: Judged, status: dict[str, Any], words: Node, name: str | None)
 
 
 def _class_name(name: str | None) -> str:
-    """Return the name of the class, which the hub writes as `guardrails/detect_pii`."""
+    """Return the class name; the hub writes it as `guardrails/detect_pii`."""
     return (name or "").rpartition("/")[2].replace("_", "")

@@ -1,7 +1,7 @@
-"""Read Inspect: the output of a model, its stop reason and what is kept of the cause.
+"""Read Inspect: the output of a model, its stop reason and its stop details.
 
-Inspect turns a stop reason that it does not know into `unknown`, so a refusal may hide
-there; nothing in the output tells, and nothing is guessed.
+Inspect turns an unknown stop reason into `unknown`, which may hide a refusal. The output
+has no other trace of it, so none is reported.
 """
 
 from demur.providers.mapping import system
@@ -32,7 +32,7 @@ def _choice(choice: Node) -> Signal | None:
 
 
 def _category(node: Node) -> Signal | None:
-    """Return what a category means: Inspect passes on those of any provider."""
+    """Return the meaning of a category; Inspect passes on those of any provider."""
     if (node.text or "").startswith(_GEMINI):
         return system("gemini").judge("rating", node.text).signal(node, evidence={"via": NAME})
     azure = system("azure_openai").judge("category", node.text)

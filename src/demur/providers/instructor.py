@@ -1,7 +1,7 @@
 """Read Instructor: an assertion for a refusal, and exceptions that keep the last answer.
 
-The assertion has no type and no fields, so its words are all there is to read: what is
-made of them says how sure it is.
+The assertion has no type and no fields, so its message is matched, and the signal carries
+a confidence.
 """
 
 from demur.providers.mapping import system

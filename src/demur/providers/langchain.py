@@ -1,8 +1,8 @@
-"""Read LangChain: messages with refusal blocks, its exceptions, and decisions of people.
+"""Read LangChain: messages with refusal blocks, exceptions, and human decisions.
 
-The refusal block is made from few of a provider's reasons, so the metadata of the
-message is read as well. Two of its exceptions keep what was flagged, personal data
-even: that is left out here, and the evidence says so.
+LangChain makes refusal blocks from only some provider reasons, so the message metadata is
+read as well. Two of its exceptions contain the flagged content, even personal data. That
+is left out, and the evidence says so.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ def message(said: Node) -> Signal | None:
 
 
 def _specific(signal: Signal | None) -> Signal | None:
-    """Return the signal unless it says no more than that something was refused."""
+    """Return the signal unless its code is vague."""
     return None if signal is None or signal.code in _VAGUE else signal
 
 
@@ -71,7 +71,7 @@ def _block(block: Node) -> Signal | None:
 
 
 def _text(said: Node) -> Signal | None:
-    """Return the refusal in the words that OpenAI gives one in, or None."""
+    """Return the refusal in OpenAI's `refusal` text, or None."""
     words = said["additional_kwargs"]["refusal"]
     if not words.text:
         return None
@@ -88,7 +88,7 @@ def _raised(error: Raised) -> Signal | None:
         )
     if error.kind == "OpenAIModerationError":
         return _moderated(error)
-    # Another framework has an exception of the same name, which keeps the words in `refusal`.
+    # Another framework has an exception of the same name, with the text in `refusal`.
     if error.kind == "ModelRefusalError" and own["refusal"].text and not own["raw_message"]:
         return None
     behind = message(own["raw_message"])
@@ -108,14 +108,14 @@ def _moderated(error: Raised) -> Signal:
 
 
 def _tool_message(own: Node) -> Signal | None:
-    """Return the refusal that a guard gave a model in place of a tool's result, or None."""
+    """Return the refusal that replaces a tool's result, or None."""
     if own["tool_call_id"].text is None or own["status"].text != "error":
         return None
     return enveloped(NAME, own["artifact"], own["content"])
 
 
 def _rejected(own: Node) -> Signal | None:
-    """Return the refusal of a person who was asked about tool calls, or None."""
+    """Return the refusal of a human who was asked to approve tool calls, or None."""
     answers = [own, *own["decisions"]]
     return strongest(_decision(answer) for answer in answers)
 

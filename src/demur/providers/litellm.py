@@ -1,8 +1,8 @@
-"""Read LiteLLM: its exceptions, and the provider's own reason that it keeps beside its word.
+"""Read LiteLLM: its exceptions, and the provider's native finish reason.
 
-Nineteen native reasons become `content_filter` there and unknown ones `stop`, so the
-native reason decides wherever the answer still has it. `blocked_content = False` on a
-guardrail's exception says that the guardrail broke, not that it refused.
+LiteLLM turns nineteen native reasons into `content_filter` and unknown ones into `stop`, so
+the native reason decides if the answer still has it. `blocked_content = False` on a
+guardrail's exception means that the guardrail failed, not that it refused.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ def read(shape: Shape) -> Signal | None:
 
 
 def _rest(shape: Shape, kept: list[Any]) -> Shape:
-    """Return the answer without the reasons that LiteLLM made of ones that are known."""
+    """Return the answer without the finish reasons whose native reason was read."""
     body = shape.body.beside({**shaped(shape.body), "choices": kept})
     return shape._replace(own=body, body=body)
 
@@ -58,12 +58,12 @@ def _raised(error: Raised) -> Signal | None:
 def _guardrail(error: Raised) -> Signal:
     own = error.shape.own
     evidence = stated({"guard": own["guardrail_name"].text})
-    # The class puts words of its own before those of the guardrail.
+    # The class prefixes the message of the guardrail.
     said = own.beside(error.shape.message.partition(", Message: ")[2], "message")
     if line := carried(NAME, said, evidence=evidence):
         return line
     blocked = own["blocked_content"]
-    # Versions that do not have the field raise this exception for blocks alone.
+    # Versions without the field raise this exception only for blocks.
     if blocked.raw is not False:
         return error.signal(evidence=evidence)
     judged = system(NAME).judge("blocked_content", "false")
@@ -71,7 +71,7 @@ def _guardrail(error: Raised) -> Signal:
 
 
 def _passed_on(own: Node, body: Node) -> Signal | None:
-    """Return what Azure's filter said, on the exception or behind it, or None."""
+    """Return the Azure filter result on the exception or its cause, or None."""
     for place in (own["provider_specific_fields"], body["error"]):
         for name in ("content_filter_result", "content_filter_results"):
             results = place["innererror"][name] or place[name]
@@ -84,7 +84,7 @@ def _choice(choice: Node, answer: Node) -> Signal | None:
     native = choice["provider_specific_fields"]["native_finish_reason"]
     if native:
         return by_finish_reason(NAME, native, _ratings(answer))
-    # Without it, only the ratings can say why an answer of Gemini was filtered.
+    # Without it, only the ratings explain why Gemini filtered an answer.
     filtered = choice["finish_reason"].text == "content_filter"
     ratings = _ratings(answer)
     return (
@@ -93,7 +93,7 @@ def _choice(choice: Node, answer: Node) -> Signal | None:
 
 
 def _ratings(answer: Node) -> Node:
-    """Return the ratings of the first candidate; they come as one list for each."""
+    """Return the ratings of the first candidate; each candidate has its own list."""
     kept = answer["vertex_ai_safety_results"]
     first = next(iter(kept), kept)
     return first if isinstance(first.raw, list) else kept

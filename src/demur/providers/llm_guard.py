@@ -1,7 +1,7 @@
-"""Read LLM Guard: the text, verdicts and scores of its scanners, or its server's answer.
+"""Read LLM Guard: text, verdicts and scores of its scanners, or its server's answer.
 
-Verdicts are kept by class: of two scanners of one class only the last one's verdict is
-left, so a refusal of the first may be gone before anyone can read it.
+LLM Guard keys verdicts by class. Of two scanners of one class only the last verdict
+remains, so a refusal of the first may be lost.
 """
 
 from demur.providers.mapping import system
@@ -36,7 +36,7 @@ def _scanned(own: Node) -> Signal | None:
 
 
 def _served(own: Node) -> Signal | None:
-    """Return the refusal in the answer of the server, which gives scores only, or None."""
+    """Return the refusal in the server's answer, which has scores only, or None."""
     if own["is_valid"].raw is not False or not own["scanners"]:
         return None
     scored = ((name, score) for name, score in own["scanners"].fields() if (score.number or 0) > 0)

@@ -53,7 +53,7 @@ class MappingError(ManyProblemsError):
 
 
 class SdkType(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where an SDK declares the values of a field, for the test that watches for new ones.
+    """Where an SDK declares the values of a field; `make drift` looks there for new ones.
 
     `at` is `module:Name` for a Literal alias or an enum, `module:Model.field` for a typed field,
     and `service/Shape` for a shape of botocore.
@@ -64,7 +64,7 @@ class SdkType(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A native value that is known, and what it means. `*` is any value of a free field."""
+    """A known native value and its meaning. `*` is any value of a free-text field."""
 
     value: str
     outcome: Outcome
@@ -74,11 +74,11 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Field(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
-    """One native signal: where it stands and which values it is known to have.
+    """One native signal: its path and its known values.
 
-    `unknown` says what a value means that is not listed. `filtered`: the field is there only
-    to tell of blocks, so any value is one. `policy_looking`: one if it reads like one, since
-    others share the field. `not_a_refusal`: the field never tells of a block by itself.
+    `unknown` gives the meaning of unlisted values. `filtered`: the field only reports blocks,
+    so any value is a block. `policy_looking`: a value is a block if it looks like one, because
+    the field has other uses. `not_a_refusal`: the field alone never reports a block.
     """
 
     id: str
@@ -94,7 +94,7 @@ class Field(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_
     sdk: tuple[SdkType, ...] = ()
 
     def judge(self, native: str | None) -> "Judged":
-        """Return what `native` means here; a value that is not listed too."""
+        """Return the meaning of `native`, listed or not."""
         native = None if native is None else native[:_LONGEST_WORD]
         index = _index(self)
         known = index.get(_folded(native or "")) or index.get(ANY)
@@ -108,7 +108,7 @@ class Field(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_
 
 
 class Judged(NamedTuple):
-    """What a native value means, by the mapping."""
+    """The meaning of a native value, from the mapping."""
 
     field: Field
     outcome: Outcome
@@ -118,7 +118,7 @@ class Judged(NamedTuple):
     known: bool = True
 
     def signal(self, node: Node, **more: Any) -> Signal:
-        """Return the signal at `node`; `more` adds to or replaces what the mapping says."""
+        """Return the signal at `node`; `more` adds to or replaces fields of the mapping."""
         said: dict[str, Any] = {
             "name": self.field.source,
             "path": node.path,
@@ -132,7 +132,7 @@ class Judged(NamedTuple):
 
 
 class System(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
-    """Everything that is known of one provider or framework."""
+    """The mapping of one provider or framework."""
 
     schema_version: Literal["provider_signals.v1"]
     system: str
@@ -147,16 +147,16 @@ class System(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown
         return _by_id(self)[name]
 
     def judge(self, name: str, native: str | None) -> Judged:
-        """Return what `native` means as a value of the signal `name`."""
+        """Return the meaning of `native` as a value of the signal `name`."""
         return self[name].judge(native)
 
 
 @cache
 def system(name: str) -> System:
-    """Return what is known of the system `name`, read once from our own data.
+    """Return the mapping of the system `name`, read once from the package's data.
 
     Raises:
-        MappingError: The file is not there, or breaks a rule.
+        MappingError: The file does not exist, or breaks a rule.
     """
     file = _FOLDER / f"{name}.json"
     if not file.is_file():
@@ -176,7 +176,7 @@ def read_system(where: str, raw: bytes) -> System:
     """Return the mapping in a file's bytes; `where` names the file in errors.
 
     Raises:
-        MappingError: It is no mapping, or names codes or classes that are not registered.
+        MappingError: It is not a mapping, or has an unregistered code or a wrong class.
     """
     try:
         read = msgspec.json.decode(raw, type=System)
@@ -222,12 +222,12 @@ def _value_problems(value: Value, place: str) -> list[Problem]:
 
 
 def looks_like_policy(native: str | None) -> bool:
-    """Return whether a value that nobody listed reads as if content had been stopped."""
+    """Return whether an unlisted value looks as if content was stopped."""
     return native is not None and _POLICY_WORDS.search(native[:_LONGEST_WORD]) is not None
 
 
 def _folded(native: str) -> str:
-    """Return a value without case, marks or the name of its enum: SDKs disagree on these."""
+    """Return a value without case, hyphens or enum name: SDKs differ in these."""
     return native.rpartition(".")[2].casefold().replace("-", "_").replace("/", "_")
 
 

@@ -1,8 +1,7 @@
-"""Read what an MCP client gets: tool results, JSON-RPC errors and answers to elicitation.
+"""Read MCP messages: tool results, JSON-RPC errors and answers to elicitation.
 
-A denial and a failure both come as `isError`, so only an envelope makes a result a
-refusal: text in it may be anyone's. An error number refuses only where the protocol
-gives it that sense.
+A denial and a failure both set `isError`, so only an envelope makes a result a refusal: its
+text may come from anyone. An error number refuses only if the protocol says so.
 """
 
 from demur.providers.carried import carried, enveloped
@@ -39,7 +38,7 @@ def _result(result: Node) -> Signal | None:
 
 
 def _tool_result(result: Node) -> Signal | None:
-    # The envelope counts even where the mark is missing: servers forget `isError`.
+    # The envelope counts without `isError` too, which some servers forget.
     return enveloped(NAME, result["structuredContent"]["refusal"])
 
 

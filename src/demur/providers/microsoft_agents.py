@@ -1,7 +1,7 @@
-"""Read Semantic Kernel and the Microsoft Agent Framework, which raise for a filtered answer.
+"""Read Semantic Kernel and the Microsoft Agent Framework, which raise for filtered answers.
 
-Some of their exceptions carry the results of Azure's filter; the others carry nothing,
-but the error of the client stands behind them.
+Some of their exceptions have the results of Azure's filter. The others have only the error
+of the client as their cause.
 """
 
 from demur.providers.raised import raised

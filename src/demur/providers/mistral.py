@@ -1,4 +1,4 @@
-"""Mistral: a guardrail blocks with HTTP 403, and a guardrail that broke may do so too."""
+"""Mistral: a guardrail blocks with HTTP 403, and so may a guardrail that failed."""
 
 import re
 
@@ -12,7 +12,7 @@ __all__ = ["NAME", "read"]
 NAME = "mistral"
 _BLOCKED = 403
 _FAULT = re.compile(r"unavailable|time_?d?_?out|internal|serv(?:er|ice)_error|failure")
-# A request fails a guardrail, and a guardrail fails; only the second has judged nothing.
+# A request may fail a guardrail, or a guardrail may fail; only then nothing was judged.
 _FAULT_WORDS = re.compile(
     r"unavailable|timed? ?out|block_on_error|(?:service|server|internal) (?:error|failure)"
     r"|(?:guardrails?|moderation)(?: \w+){0,2} (?:failed|failure|errored|crashed)"
@@ -22,7 +22,7 @@ _FAULT_WORDS = re.compile(
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what a 403, or the results of guardrails in an answer, say."""
+    """Return the signal of a 403, or of guardrail results in an answer."""
     known = system(NAME)
     error = shape.body["error"] if shape.body["error"].present else shape.body
     signals = [_result(result, shape) for result in _guardrails(shape.body, error)]
@@ -32,7 +32,7 @@ def read(shape: Shape) -> Signal | None:
     broke = _broke(error)
     judged = known.judge("status", "403 without a verdict" if broke else "403")
     evidence = {"native_reason": error["type"].text, "message": error["message"].text}
-    # It settles the matter: to anyone else, a guardrail's error reads like a block.
+    # Final: to other readers, a guardrail's failure looks like a block.
     return judged.signal(
         error, path="HTTP status", native=_BLOCKED, evidence=evidence, settles=True
     )
@@ -43,7 +43,7 @@ def _guardrails(body: Node, error: Node) -> list[Node]:
 
 
 def _result(guardrail: Node, shape: Shape) -> Signal | None:
-    """Return what one guardrail did: by its own action, or because the request failed."""
+    """Return the signal of one guardrail, by its action or because the request failed."""
     known = system(NAME)
     for name in ("moderation_llm_v2", "moderation_llm_v1"):
         found = guardrail[name] if guardrail[name].present else guardrail
@@ -59,7 +59,7 @@ def _result(guardrail: Node, shape: Shape) -> Signal | None:
 
 
 def _is_block(shape: Shape, error: Node) -> bool:
-    """Return whether a 403 is one of a guardrail: others are about keys and rights."""
+    """Return whether a 403 comes from a guardrail: others are about keys and permissions."""
     if shape.status != _BLOCKED:
         return False
     ours = shape.package == "mistralai" or error["object"].text == "error"
@@ -68,12 +68,12 @@ def _is_block(shape: Shape, error: Node) -> bool:
 
 
 def _broke(error: Node) -> bool:
-    """Return whether the guardrail failed: by the fields for machines, then by the words."""
+    """Return whether the guardrail itself failed, by typed fields and then by the message."""
     typed = " ".join(filter(None, (error[name].text for name in ("type", "code"))))
     if _FAULT.search(typed):
         return True
     words = error["message"].text or ""
-    # One that names what it found has judged, however it puts it.
+    # A message that names a category means that the guardrail did judge.
     named = any(_names(words, value.value) for value in system(NAME)["category"].values)
     return not named and _FAULT_WORDS.search(words) is not None
 

@@ -15,7 +15,7 @@ _MATCH = "MATCH_FOUND"
 
 
 class _Filter(NamedTuple):
-    """A filter by name, its whole result, and the part of it that says whether it matched."""
+    """A filter by name, its whole result, and the part that has the match state."""
 
     word: str
     whole: Node
@@ -24,14 +24,14 @@ class _Filter(NamedTuple):
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what the sanitisation of a prompt or an answer found."""
+    """Return the signal of a sanitised prompt or answer."""
     result = shape.body["sanitizationResult"]
     if not result.present:
         result = shape.body
     state = result["filterMatchState"]
     known = system(NAME)
     if state.text is None:
-        # Nothing was matched or passed: only that the filters did not run can be told.
+        # Without a match state, only a failure of the filters can be read.
         return strongest(_ran(result["invocationResult"], "invocation_result", known))
     judged = known.judge("match_state", state.text)
     filters = list(_filters(result["filterResults"]))
@@ -39,13 +39,13 @@ def read(shape: Shape) -> Signal | None:
     broken = [*_ran(result["invocationResult"], "invocation_result", known)]
     for one in filters:
         broken += _ran(one.part["executionState"], "execution_state", known)
-    # Where every match was a mask, text was changed and nothing was refused.
+    # If every match was masked, text was changed and nothing was refused.
     explained = judged.outcome is Outcome.REFUSAL and matches
     return strongest([*(matches if explained else [judged.signal(state)]), *broken])
 
 
 def _filters(results: Node) -> Iterator[_Filter]:
-    """Yield the result of each filter; a map by name and a list are both in use."""
+    """Yield the result of each filter, from a map by name or a list."""
     for name, entry in (*results.fields(), *(("", entry) for entry in results)):
         for kind, whole in entry.fields():
             word = name or kind.removesuffix("FilterResult").removesuffix("_filter_result")

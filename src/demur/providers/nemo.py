@@ -1,8 +1,8 @@
 """Read NeMo Guardrails: rails that stopped, exception events, errors inside a stream.
 
-The fixed phrase of a refusal comes in many languages and is never matched: the log, the
-role `exception` and the error frame say the same by structure. Ask for the log, or a
-refusal cannot be told from an answer.
+The refusal phrase exists in many languages and is never matched. The log, the role
+`exception` and the error frame report a refusal by structure. Without the log, a refusal
+looks like an answer.
 """
 
 from demur.codes.vocabulary import Surface
@@ -45,7 +45,7 @@ def _rail(rail: Node) -> Signal:
 
 
 def _flow(name: str | None) -> str:
-    """Return the name of a flow without the model that it is given: `check input $model=x`."""
+    """Return the name of a flow without its model argument: `check input $model=x`."""
     return (name or "").partition("$")[0].strip()
 
 
@@ -71,7 +71,7 @@ def _frame(own: Node) -> Signal | None:
         return None
     line = carried(NAME, error["message"])
     surface = _SURFACES.get((rails or "").removesuffix("_rails"))
-    # The parameter names a kind of rail, or the one rail that stopped.
+    # `param` is a kind of rail, or the rail that stopped.
     closer = system(NAME).judge("rail", _flow(rails))
     judged = closer if closer.known else judged
     return line or judged.signal(kind, surface=surface, detail=error["message"].text or "")

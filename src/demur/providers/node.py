@@ -27,7 +27,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def tamed(raw: Any) -> Any:
-    """Return `raw`, or None for an object that fails when it is asked what it is."""
+    """Return `raw`, or None for an object whose `__class__` raises."""
     try:
         isinstance(raw, Mapping)
     except Exception:  # noqa: BLE001 - `__class__` of someone else's object may raise anything
@@ -36,13 +36,13 @@ def tamed(raw: Any) -> Any:
 
 
 class TooMuchError(DemurError):
-    """An object that takes more looking than any response would."""
+    """An object that is larger than any real response."""
 
 
 class Meter:
-    """Counts how much was looked at, so that no object can keep a reader busy for ever.
+    """Limits how much is read, so that no object can keep a reader busy for ever.
 
-    Lists that contain themselves, or one another many times over, are small and endless.
+    Lists that contain themselves, or each other many times, are small and endless.
     """
 
     __slots__ = ("left", "spared")
@@ -52,18 +52,18 @@ class Meter:
         self.spared = 0
 
     def spare(self) -> None:
-        """Spare most of what is left for others: whoever looks next may use a quarter of it."""
+        """Reserve three quarters of the remaining visits: one reader may use the rest."""
         self.spared = self.left - self.left // 4
 
     def share(self) -> None:
-        """Spare nothing any longer."""
+        """Release the reserved visits."""
         self.spared = 0
 
     def spend(self, visits: int) -> None:
-        """Take so many visits off what is left.
+        """Subtract visits from the budget.
 
         Raises:
-            TooMuchError: Nothing is left.
+            TooMuchError: The budget is used up.
         """
         # INVARIANT: reading any object ends after a bounded number of steps.
         self.left -= visits
@@ -72,7 +72,7 @@ class Meter:
 
 
 class Node:
-    """A value within a response and the path by which it was reached."""
+    """A value within a response, and its path."""
 
     __slots__ = ("meter", "path", "raw")
 
@@ -82,7 +82,7 @@ class Node:
         self.meter = meter
 
     def beside(self, raw: Any, path: str = "") -> "Node":
-        """Return another value that is read on the account of this one."""
+        """Return a node for another value that shares this one's budget."""
         return Node(raw, path, self.meter)
 
     def __getitem__(self, name: str) -> "Node":
@@ -95,7 +95,7 @@ class Node:
         kind: Any = type(raw)
         names = _names_beside(kind)
         for spelling in _spellings(name):
-            # What is not there is most of what readers ask for.
+            # Fast path: most fields that readers ask for do not exist.
             if names is not None and spelling not in names and _lacks(raw, spelling, names):
                 continue
             found = _field(raw, spelling)
@@ -105,7 +105,7 @@ class Node:
         return ABSENT
 
     def __iter__(self) -> Iterator["Node"]:
-        """Yield the entries of a list; of anything else, nothing."""
+        """Yield the entries of a list; nothing for other values."""
         if self.raw is None:
             return
         for index, entry in enumerate(_entries(self.raw)):
@@ -114,7 +114,7 @@ class Node:
             yield Node(entry, f"{self.path}[{index}]", self.meter)
 
     def fields(self) -> Iterator[tuple[str, "Node"]]:
-        """Yield each field by name, of a mapping or of an object that keeps its own."""
+        """Yield name and value of each field of a mapping or object."""
         names = [] if self.raw is None else _names(self.raw)
         if self.meter is not None:
             self.meter.spend(len(names))
@@ -125,7 +125,7 @@ class Node:
 
     @property
     def present(self) -> bool:
-        """Whether there is anything here; null counts as nothing."""
+        """Whether there is a value; null counts as none."""
         return self.raw is not None
 
     def __bool__(self) -> bool:
@@ -133,11 +133,11 @@ class Node:
 
     @property
     def text(self) -> str | None:
-        """The string here, or the word of an enum member; None for anything else."""
+        """The string, or the value of an enum member; None for other types."""
         if self.raw is None:
             return None
         if type(self.raw) is str:
-            # A long text is work for whoever reads it, and may stand in many places.
+            # A long text is slow to read and may occur in many places.
             if self.meter is not None and len(self.raw) > _LONG:
                 self.meter.spend(len(self.raw) // _LONG)
             return self.raw
@@ -148,14 +148,14 @@ class Node:
 
     @property
     def number(self) -> float | None:
-        """The number here; None for anything else, booleans too."""
+        """The number; None for other types, including booleans."""
         if isinstance(self.raw, int | float) and not isinstance(self.raw, bool):
             return self.raw
         return None
 
     @property
     def true(self) -> bool:
-        """Whether this is the boolean true, and nothing that merely counts as such."""
+        """Whether this is exactly the boolean true."""
         return self.raw is True
 
     def __repr__(self) -> str:
@@ -172,7 +172,7 @@ def _spellings(name: str) -> tuple[str, ...]:
 
 
 def _field(raw: Any, name: str) -> Any:
-    """Return a field of a mapping or object, or None. Methods are no fields."""
+    """Return a field of a mapping or object, or None. Methods do not count."""
     if type(raw) is dict:
         return raw.get(name)
     try:
@@ -188,10 +188,10 @@ def _field(raw: Any, name: str) -> Any:
 
 
 def _attribute(raw: Any, name: str) -> Any:
-    """Return an attribute, or None; what is not there is most of what readers ask for.
+    """Return an attribute, or None. Most attributes that readers ask for do not exist.
 
-    Objects of models answer that by an exception with a text, which takes many times as long
-    as all else: where the class and the object's own names tell, they are not asked.
+    Pydantic models raise a formatted exception for these, which is slow. So the names of the
+    class and the object are checked first.
     """
     kind: Any = type(raw)
     names = _class_names(kind)
@@ -215,9 +215,9 @@ def _class_names(kind: type) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _names_beside(kind: Any) -> frozenset[str] | None:
-    """Return the names that objects of a class answer to beside those that they keep themselves.
+    """Return the attribute names of a class, or None where only the object can tell.
 
-    None where only the object can tell: it computes names, hides its class, or keeps none.
+    That is so if it computes attributes, overrides `__class__`, or has no `__dict__`.
     """
     names = _class_names(kind)
     computes = _COMPUTES - {"__getattr__"} if _EXTRA in names else _COMPUTES
@@ -228,7 +228,7 @@ def _names_beside(kind: Any) -> frozenset[str] | None:
 
 
 def _lacks(raw: Any, name: str, names: frozenset[str]) -> bool:
-    """Return whether an object does not keep a name that its class does not have either."""
+    """Return whether an object has no such attribute, given the names of its class."""
     try:
         return name not in raw.__dict__ and not (
             _EXTRA in names and name in (raw.__pydantic_extra__ or ())
@@ -246,7 +246,7 @@ def _is_value(found: Any) -> bool:
 
 
 def _protocol_word(raw: Any, name: str, found: Any) -> Any:
-    """Return the word of a protocol buffer's enum, which its field gives as a bare number."""
+    """Return the name of a protocol buffer's enum value, which is stored as a number."""
     if type(found) is not int:
         return found
     kind = getattr(getattr(type(raw), "DESCRIPTOR", None), "fields_by_name", {}).get(name)
@@ -266,14 +266,14 @@ def _entries(raw: Any) -> Iterator[Any]:
 
 
 def _names(raw: Any) -> list[str]:
-    """Return the names of the fields that `raw` keeps, without running any of its code."""
+    """Return the names of the fields of `raw`, without running its code."""
     try:
         if isinstance(raw, Mapping):
             return [name for name in islice(raw, _MOST_ENTRIES) if isinstance(name, str)]
         if isinstance(raw, str | bytes | int | float | list | tuple) or raw is None:
             return list(getattr(raw, "_fields", ()))
         kept = [*getattr(raw, "__dict__", {}), *(getattr(raw, "__pydantic_extra__", None) or {})]
-        # Some libraries wrap a protocol buffer, which alone knows its fields.
+        # Some libraries wrap a protocol buffer, which has the list of fields.
         for message in (raw, getattr(raw, "__dict__", {}).get("_pb")):
             kept += getattr(getattr(type(message), "DESCRIPTOR", None), "fields_by_name", ())
         kept += (slot for kind in type(raw).__mro__ for slot in _slots(kind))

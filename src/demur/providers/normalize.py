@@ -31,37 +31,37 @@ _INTERNAL = "INTERNAL_ERROR"
 
 
 class UnreadStreamError(DemurError):
-    """A stream in place of its events, which are not ours to take from whoever reads it."""
+    """An unread stream was passed. Reading it would take its events from the caller."""
 
 
 def normalize(obj: Any, *, registry: Registry | None = None) -> Refusal | None:
-    """Return the refusal that `obj` carries, or None if it carries none.
+    """Return the refusal in `obj`, or None.
 
-    A guard that broke gives a refusal with `decided = false`: nothing was refused, and
-    nothing was judged either. What was only detected or masked is no refusal. Where another
-    model answered instead, `source.served_by` names it.
+    A guard that failed gives a refusal with `decided = false`: nothing was judged. Content
+    that was only detected or masked is not a refusal. If another model answered instead,
+    `source.served_by` names it.
     """
     return _answer(lambda: read_signal(obj), registry)
 
 
 def normalize_gathered(stream: Gatherer, *, registry: Registry | None = None) -> Refusal | None:
-    """Return the refusal that the events of a stream carry so far, or None."""
+    """Return the refusal in the events of a stream so far, or None."""
     return _answer(lambda: _of_stream(stream, Meter()), registry)
 
 
 def gatherer() -> Gatherer:
-    """Return what gathers the events of a stream as they come."""
+    """Return an accumulator for the events of a live stream."""
     return Gatherer(lambda event: _of_object(event, Meter()))
 
 
 def read_signal(obj: Any) -> Signal | None:
-    """Return the native signal that decides in `obj`, one that was only detected too."""
+    """Return the deciding native signal in `obj`, including one that was only detected."""
     meter = Meter()
     found, broken = _attempted(lambda: _of_kept_stream(obj, meter))
     whole, also_broken = _attempted(lambda: _of_object(obj, meter))
     decided = strongest([found, whole])
     broken = broken or also_broken or _unread(obj)
-    # What could not be read may have held a refusal; one that was found says more than that.
+    # An unreadable part may have held a refusal, unless one was found elsewhere.
     if broken is not None and (decided is None or not decided.tells):
         raise broken
     return decided
@@ -75,7 +75,7 @@ def _attempted(read: Callable[[], Signal | None]) -> tuple[Signal | None, Except
 
 
 def _of_kept_stream(obj: Any, meter: Meter) -> Signal | None:
-    # Taking an event in is quickly done, and a stream may have very many.
+    # Feeding an event is cheap, and a stream may have very many.
     taking = Meter(_MOST_FOR_EVENTS)
     events = events_of(obj, taking)
     if events is None:
@@ -87,7 +87,7 @@ def _of_kept_stream(obj: Any, meter: Meter) -> Signal | None:
 
 def _of_stream(stream: Gatherer, meter: Meter) -> Signal | None:
     if isinstance(stream.broken, TooMuchError):
-        # What was gathered until then is small, and still has to be read.
+        # The responses accumulated so far are small, and must still be read.
         meter = Meter()
     signals = (_deciding(shape_of(response, meter)) for response in stream.responses)
     decided = strongest([*signals, stream.found])
@@ -101,7 +101,7 @@ def _of_object(obj: Any, meter: Meter) -> Signal | None:
 
 
 def _unread(obj: Any) -> Exception | None:
-    """Return that a stream was handed over before anyone read it, or None."""
+    """Return an error if `obj` is an unread stream, else None."""
     kind = type(obj)
     running = hasattr(kind, "__next__") or hasattr(kind, "__anext__")
     return UnreadStreamError("the events of a stream were not read") if running else None
@@ -112,14 +112,14 @@ def _answer(read: Callable[[], Signal | None], registry: Registry | None) -> Ref
     try:
         signal = read()
         return None if signal is None or not signal.tells else _refusal(signal, registry)
-    # One that defeats every reader was not judged, and says so.
+    # A response that no reader can handle was not judged.
     except Exception as error:  # noqa: BLE001 - see above
         detail = f"the response could not be read: {type(error).__name__}"
         return Refusal.of(_INTERNAL, detail, source="demur.providers", registry=Registry.load())
 
 
 def _shapes(obj: Any, meter: Meter) -> Iterator[Shape]:
-    """Yield the shape of `obj`, of the response in a line of a batch, and of causes behind it."""
+    """Yield the shape of `obj`, of the response in a batch line, and of causing exceptions."""
     waiting = [tamed(obj)]
     inner = in_batch(Node(parsed(obj), meter=meter))
     if inner is not None:
@@ -143,16 +143,16 @@ def _behind(error: BaseException) -> list[BaseException]:
 
 
 def _deciding(shape: Shape) -> Signal | None:
-    """Return the first refusal that a reader finds; otherwise the strongest of what there is."""
+    """Return the first refusal that a reader finds, or else the strongest signal."""
     found: list[Signal] = []
     broken: Exception | None = None
     for reader in readers():
-        # Neither a mistake in one reader nor its endless look may hide what another can read.
+        # A bug or an endless read in one reader must not hide the signals of another.
         signal, error = _attempted(partial(_sparing, reader, shape))
         broken = broken or error
         if signal is not None:
             found.append(signal)
-            # What broke or was only seen waits: another reader may know of a refusal.
+            # A failure or a mere detection does not end the search for a refusal.
             if signal.outcome is Outcome.REFUSAL or signal.settles:
                 return _with_request(signal, shape)
             if signal.leaves is not None:
@@ -204,7 +204,7 @@ def _refusal(signal: Signal, registry: Registry | None) -> Refusal:
 
 
 def _described(signal: Signal, native: Any) -> str:
-    """Return path and value, for the many signals that have no words of their own."""
+    """Return path and value as the detail of a signal without words of its own."""
     if isinstance(native, str | int | float | bool) and signal.path:
         return f"{signal.path}: {native}"
     return signal.path or signal.name

@@ -1,7 +1,7 @@
-"""Read a decision of Open Policy Agent: its result, and the code that the policy supplied.
+"""Read a decision of Open Policy Agent: its result, and the policy's own reason code.
 
-A policy that defines nothing for an input has not denied it: then nothing was judged.
-The names inside a result are the policy's own; the common ones are known here.
+A policy with no result for an input has not denied it: nothing was judged. Policies choose
+the names inside a result; this module knows the common ones.
 """
 
 from typing import Any
@@ -17,10 +17,10 @@ __all__ = ["NAME", "read"]
 
 NAME = "opa"
 _DENIALS = ("deny", "denied", "violation", "violations")
-# Linters and tests list violations too, under the last of these names.
+# Linters and tests also list `violations`.
 _OF_POLICIES = _DENIALS[:3]
 _WORDS = ("reason", "message", "msg")
-# Others give their decisions ids as well: a document with more in it is none of OPA's.
+# Other systems have decision ids too: a document with other fields is not from OPA.
 _WITHOUT_RESULT = frozenset({"decision_id", "metrics", "provenance", "warning", "explanation"})
 
 
@@ -47,7 +47,7 @@ def _values(result: Node) -> list[Node]:
 def _document(result: Node, *, sure: bool) -> Signal | None:
     """Return the refusal in a result that is a document, or None.
 
-    Where nothing makes it `sure` that a policy answered, only names of its own count.
+    Unless it is `sure` that a policy answered, only names that policies use count.
     """
     listed = [one for name in _DENIALS for one in (*result[name], *_fields(result[name]))]
     if listed and (sure or result["allow"].present or any(result[name] for name in _OF_POLICIES)):
@@ -60,7 +60,7 @@ def _document(result: Node, *, sure: bool) -> Signal | None:
 
 
 def _fields(denials: Node) -> list[Node]:
-    """Return the entries of a set of denials that came as an object: the words are its keys."""
+    """Return the entries of a set of denials serialised as an object: the keys."""
     return [Node(name, f"{denials.path}.{name}") for name, one in denials.fields() if one.true]
 
 
@@ -69,7 +69,7 @@ def _denial(denial: Node) -> Signal:
 
 
 def _supplied(place: Node) -> Signal | None:
-    """Return the refusal by what the policy itself supplied: an envelope, a line or a code."""
+    """Return the refusal that the policy supplied as an envelope, a line or a code."""
     more: dict[str, Any] = {"surface": Surface.POLICY}
     words = (place[name] for name in _WORDS)
     detail = next((said.text for said in words if said.text), "")
@@ -84,7 +84,7 @@ def _plain(refused: Node, place: Node) -> Signal:
 
 
 def _error(own: Node) -> Signal | None:
-    """Return that the policy could not be evaluated, if the server says so."""
+    """Return the signal of a policy that could not be evaluated, or None."""
     for error in own["errors"]:
         judged = system(NAME).judge("error", error["code"].text)
         if judged.known:
@@ -93,7 +93,7 @@ def _error(own: Node) -> Signal | None:
 
 
 def _noted(signal: Signal | None, own: Node) -> Signal | None:
-    """Return the signal with the decision's id, by which OPA's own log tells the rest."""
+    """Return the signal with the decision's id, which identifies it in OPA's log."""
     decision_id = own["decision_id"].text
     if signal is None or decision_id is None:
         return signal

@@ -1,6 +1,6 @@
-"""Read the OpenAI Agents SDK: refusals, tripwires, guardrails of tools, approvals denied.
+"""Read the OpenAI Agents SDK: refusals, tripwires, tool guardrails, denied approvals.
 
-A tripwire has no code of its own: what the guardrail put into `output_info` decides.
+A tripwire has no code: the guardrail's `output_info` decides.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ _SURFACES = {
     "ToolInputGuardrailTripwireTriggered": Surface.TOOL_CALL,
     "ToolOutputGuardrailTripwireTriggered": Surface.TOOL_RESULT,
 }
-# The words are the SDK's own, and must be all that there is.
+# The SDK's own text, which must be the whole output.
 _CERTAIN_ENOUGH = 0.9
 
 
@@ -39,7 +39,7 @@ def read(shape: Shape) -> Signal | None:
 
 
 def _result(own: Node) -> Signal | None:
-    """Return the refusal in the result of a guardrail that a run lists, or None."""
+    """Return the refusal in a guardrail result of a run, or None."""
     output = own["output"] or own
     if not output["tripwire_triggered"].true:
         return None
@@ -57,7 +57,7 @@ def _tripped(judged: Judged, result: Node, surface: Surface | None) -> Signal:
 
 
 def _behaviour(own: Node) -> Signal | None:
-    """Return the refusal in what a tool's guardrail answered, or None."""
+    """Return the refusal in the answer of a tool guardrail, or None."""
     behaviour = own["behavior"]
     judged = system(NAME).judge("behavior", behaviour["type"].text)
     if not judged.known or judged.code is None:
@@ -68,12 +68,12 @@ def _behaviour(own: Node) -> Signal | None:
 
 
 def _unapproved(own: Node) -> Signal | None:
-    """Return the refusal that stands where a tool's output would, or None."""
+    """Return the refusal in place of a tool's output, or None."""
     item = own["raw_item"] or own
     if item["type"].text != "function_call_output":
         return None
     output = item["output"]
-    # What a tool returned may be anyone's words: a line among them refuses nothing.
+    # The text of a tool may come from anyone: a refusal line in it does not count.
     whole = enveloped(NAME, output)
     judged = system(NAME).judge("tool_output", (output.text or "").removesuffix("."))
     if whole is not None or not judged.known:

@@ -1,7 +1,7 @@
-"""Chat completions, of OpenAI and of the many servers that speak its format.
+"""Chat completions of OpenAI and of the many servers with the same format.
 
-Looks at the refusal before the finish reason, and at both before any content: a
-refused turn has no answer, whatever parses.
+The refusal is read before the finish reason, and both before any content: a refused turn
+has no answer, even if its content parses.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _DIALECTS = ("groq_finish_reason", "together_finish_reason")
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what a chat completion, its chunk or the exception around one says."""
+    """Return the signal of a chat completion, a chunk, or an exception around one."""
     body = _completion(shape)
     if not body["choices"].present:
         return _raised(shape)
@@ -59,7 +59,7 @@ def _declined(words: Node, known: System) -> Signal:
 
 
 def _finished(reason: str, known: System, dialect: str | None) -> Judged:
-    """Return what a finish reason means, in the server's own dialect if it has one."""
+    """Return the meaning of a finish reason, in the server's own dialect if it has one."""
     if dialect is not None:
         return system("openai_compatible").judge(dialect, reason)
     judged = known.judge("finish_reason", reason)
@@ -78,7 +78,7 @@ def _dialect(body: Node) -> str | None:
 
 
 def _moderated(moderation: Node, known: System) -> Iterator[Signal]:
-    """Yield what moderation that a request asked for says: seen is not blocked."""
+    """Yield the results of requested moderation: flagged is not blocked."""
     for side in ("input", "output"):
         place = moderation[side]
         if place["type"].text:

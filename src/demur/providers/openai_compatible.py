@@ -1,4 +1,4 @@
-"""Errors of servers that speak OpenAI's format and have codes of their own."""
+"""Errors of servers with OpenAI's format and error codes of their own."""
 
 from demur.providers.mapping import system
 from demur.providers.shape import Shape
@@ -10,7 +10,7 @@ NAME = "openai_compatible"
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what an error's code says, where it is one of a known server."""
+    """Return the signal of an error code of a known server."""
     for place in (shape.body["error"], shape.body):
         code = place["code"]
         judged = system(NAME).judge("inspection_error", code.text)

@@ -1,4 +1,4 @@
-"""Errors of OpenAI: the code alone is read, the text of an error is for people."""
+"""Errors of OpenAI, read by their code alone: the message is for people."""
 
 from demur.providers.mapping import System, system
 from demur.providers.node import Node
@@ -11,21 +11,21 @@ NAME = "openai"
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what an error's body, or an object that is one, says."""
+    """Return the signal of an error body or error object."""
     error = shape.body["error"]
     if not error.present and shape.named("SessionTurnError", "ResponseError"):
         error = shape.body
     if error["metadata"].present or error["details"].present:
-        # A router's or another provider's error, read where its own fields are known.
+        # An error of a router or another provider, which has its own reader.
         return None
     return explained(error, system(NAME), listed=shape.failed)
 
 
 def explained(error: Node, known: System, *, listed: bool = False) -> Signal | None:
-    """Return what an `error` object means, refined by the kind of action that was stopped.
+    """Return the signal of an `error` object, refined by the kind of stopped action.
 
-    Errors of other servers look the same: where only `listed` codes count, the rest is left
-    to readers that come later.
+    Errors of other servers look the same: if only `listed` codes count, later readers get
+    the rest.
     """
     kind = error["misalignment"]["error_type"]
     for word in (error["code"], error["type"]):

@@ -14,7 +14,7 @@ NAME = "openai"
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what a response, message, spoken answer, decision or moderation result says."""
+    """Return the signal of a response, message, spoken answer, decision or moderation."""
     known = system(NAME)
     body = shape.body
     # Events of streams and of Realtime carry the response inside.
@@ -36,7 +36,7 @@ def _declined(place: Node, known: System) -> Iterator[Signal]:
     parts = [part for item in place["output"] for part in item["content"]]
     for part in (*parts, *place["content"], place):
         if part["type"].text in {"refusal", "response.refusal.done"}:
-            # The type refuses; a part without words has only nothing to say about it.
+            # The type alone refuses; the text may be empty.
             words = part["refusal"]
             judged = known.judge("response_refusal", "refusal")
             said = words.text or ""
@@ -57,7 +57,7 @@ def _images(output: Node, known: System) -> Iterator[Signal]:
     for item in output:
         code = item["error"]["code"]
         judged = known.judge("image_error", code.text)
-        # Tools fail with codes of their own, in the same place.
+        # Other tools put their own error codes in the same place.
         ours = judged.known or "image" in (item["type"].text or "image")
         if code.text and ours:
             details = item["error"]["moderation_details"]
@@ -71,7 +71,7 @@ def _images(output: Node, known: System) -> Iterator[Signal]:
 
 
 def _decided(answers: Node, known: System) -> Iterator[Signal]:
-    """Yield one signal for all questions that were declined; the rest have answers."""
+    """Yield one signal for all declined questions; the others were answered."""
     kinds = [(answer["name"].text, answer["type"]) for answer in answers]
     for _, kind in kinds:
         judged = known.judge("decision_answer", kind.text)

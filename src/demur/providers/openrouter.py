@@ -1,4 +1,4 @@
-"""OpenRouter: a 403 of the router's moderation, or of a provider behind it that refused."""
+"""OpenRouter: a 403 of its own moderation, or of a provider that refused."""
 
 from demur.providers.mapping import system
 from demur.providers.node import Node
@@ -9,12 +9,12 @@ __all__ = ["NAME", "read"]
 
 NAME = "openai_compatible"
 _BLOCKED = 403
-# The flagged input is the user's text; it does not belong in a record of refusals.
+# The flagged input is the user's text, which must not be recorded.
 _HIDDEN = {"flagged_input"}
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return what an error of the router says."""
+    """Return the signal of an error of the router."""
     error = shape.body["error"]
     metadata = error["metadata"]
     if not metadata.present:
@@ -24,7 +24,7 @@ def read(shape: Shape) -> Signal | None:
         judged = known.judge("openrouter_error", word.text)
         if word.text and judged.outcome is Outcome.REFUSAL:
             return _refused(judged.code, word, metadata)
-    # The older form says 403 alone, and the reasons say the rest.
+    # The older format has only a 403 and reasons.
     if metadata["reasons"].present and _BLOCKED in {shape.status, error["code"].number}:
         return _refused("CONTENT_OTHER", error["code"], metadata)
     return None

@@ -1,6 +1,6 @@
-"""Read a refusal of our own that comes back: an envelope, problem details, a line in its place.
+"""Read a refusal of demur that comes back: an envelope, problem details, or a line.
 
-Whatever carried it, the refusal that was made is the one that is read.
+The original refusal is read, whatever carried it.
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ NAME = "demur"
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return the refusal that the object is or carries in the open, or None."""
+    """Return the refusal of demur in the object, or None."""
     body = shape.body
-    # Words of a model may quote a refusal anywhere; a guard's answer is one from its start.
+    # A model's text may quote a refusal anywhere; a guard's answer begins with it.
     places = (shape.own, body, body["error"], body["error"]["data"])
     found = carried(NAME, *places, Node(shape.message, "message"))
     return found or carried(NAME, *_in_answers(body), last=True)
 
 
 def _in_answers(body: Node) -> Iterator[Node]:
-    """Yield where OpenAI's forms keep the words of a refusal, never those of an answer."""
+    """Yield the refusal texts in OpenAI's formats, never the texts of answers."""
     for choice in body["choices"]:
         yield choice["message"]["refusal"]
     for item in body["output"]:

@@ -1,4 +1,4 @@
-"""The reference page of native signals, made from the mappings that are in force."""
+"""The reference page of native signals, generated from the mappings."""
 
 from collections.abc import Iterable, Iterator
 
@@ -70,7 +70,7 @@ def _description(field: Field) -> str:
 
 
 def _rows(field: Field) -> Iterator[tuple[str, ...]]:
-    """Yield a row for all values that mean the same, and one for those that are not listed."""
+    """Yield one row for all values with the same meaning, and one for unlisted values."""
     where = code(field.path)
     alike: dict[tuple[str, ...], list[str]] = {}
     for value in field.values:
@@ -106,14 +106,14 @@ def _unlisted(field: Field) -> tuple[str, ...]:
 
 
 def _words(text: str) -> str:
-    """Return a text of the mapping, in which backticks mark code and codes are links."""
+    """Return a text of the mapping as Markdown: code in backticks, and links to codes."""
     return "".join(
         code(part) if index % 2 else _prose(part) for index, part in enumerate(text.split("`"))
     )
 
 
 def _prose(part: str) -> str:
-    """Return words that may stand beside code, with the spaces between them and it."""
+    """Return the text between code spans, with its outer spaces."""
     words = prose(part, _address)
     before, after = part[:1].isspace(), part[-1:].isspace()
     return f"{' ' * before}{words}{' ' * (after and bool(words))}"

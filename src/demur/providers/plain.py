@@ -1,7 +1,4 @@
-"""Any value as bounded plain JSON: what a provider really said, fit to be kept.
-
-Kept as it came, up to a bound; what was left out is said, never hidden.
-"""
+"""Copy any value as plain JSON up to a limit, and say whether anything was left out."""
 
 from typing import Any, NamedTuple
 

@@ -1,7 +1,7 @@
-"""Read Pydantic AI: responses with the provider's details, its exceptions, tools denied.
+"""Read Pydantic AI: responses with provider details, exceptions, denied tools.
 
-Its `finish_reason` is one of five words, and some reasons of Gemini become `error` or
-nothing; the provider's own word stands in `provider_details` and decides.
+Its `finish_reason` has five values, and some reasons of Gemini become `error` or nothing.
+The provider's own reason in `provider_details` decides.
 """
 
 from demur.codes.vocabulary import Surface
@@ -36,14 +36,14 @@ def read(shape: Shape) -> Signal | None:
 
 
 def _responds(one: Node) -> bool:
-    """Return whether this is a response; one from elsewhere is known by its details."""
+    """Return whether this is a response, by its kind or by its provider details."""
     return one["parts"].present and (
         one["kind"].text == "response" or one["provider_details"].present
     )
 
 
 def _last(messages: Node) -> Node:
-    """Return the last response among messages: what was refused before is over."""
+    """Return the last response among messages; earlier refusals are over."""
     return next((one for one in reversed([*messages]) if _responds(one)), ABSENT)
 
 
@@ -59,7 +59,7 @@ def _response(said: Node) -> Signal | None:
         ]
     )
     if found is not None:
-        # The provider's word is exact even where it says that nothing was refused.
+        # The provider's reason is exact, even if nothing was refused.
         return found
     judged = system(NAME).judge("finish_reason", said["finish_reason"].text)
     return judged.signal(said["finish_reason"]) if judged.known else None
@@ -72,13 +72,13 @@ def _declined(words: Node) -> Signal | None:
 
 
 def _rest(shape: Shape, said: Node) -> Shape:
-    """Return the response without the framework's own reason, which others would misread."""
+    """Return the response without the framework's finish reason, which others misread."""
     body = shape.body.beside(shaped(said, "finish_reason"))
     return shape._replace(own=body, body=body)
 
 
 def _denied(own: Node) -> Signal | None:
-    """Return the refusal of a tool call by whoever was to approve it, or None."""
+    """Return the refusal of a tool call by its approver, or None."""
     if own["kind"].text == "tool-denied":
         words = own["message"]
         judged = system(NAME).judge("tool_denied", "tool-denied")

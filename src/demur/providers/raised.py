@@ -12,20 +12,20 @@ __all__ = ["Raised", "raised", "stated"]
 
 
 class Raised(NamedTuple):
-    """An exception that the mapping of a framework lists: its class, and what that means."""
+    """An exception listed in the mapping of a framework: its class and its meaning."""
 
     kind: str
     judged: Judged
     shape: Shape
 
     def signal(self, node: Node | None = None, **more: Any) -> Signal:
-        """Return the signal, at `node` or at the class; its words are those of the exception."""
+        """Return the signal at `node` or at the class, with the message of the exception."""
         at = node or Node(self.kind, "exception")
         return self.judged.signal(at, **{"detail": self.shape.message, **more})
 
 
 def raised(name: str, shape: Shape) -> Raised | None:
-    """Return which of the listed exceptions this is, by its nearest class, or None."""
+    """Return the listed exception by its nearest class, or None."""
     if not shape.failed:
         return None
     listed = system(name)["exception"]
@@ -37,5 +37,5 @@ def raised(name: str, shape: Shape) -> Raised | None:
 
 
 def stated(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was said, without what was not."""
+    """Return the mapping without the values that are None."""
     return {name: value for name, value in said.items() if value is not None}

@@ -1,9 +1,9 @@
-"""Every reader, in the order in which they are asked: the first that tells decides.
+"""Every reader, in the order of precedence: the first that finds a refusal decides.
 
 A reader is a module with a `NAME`, the name of its data file, and a pure function
-`read(shape) -> Signal | None`: what it finds in a `Shape`, or None if the shape is not
-its own. What values mean it takes from `mapping.system(NAME)`; it never raises on
-purpose, and a mistake in one reader does not keep the others from being asked.
+`read(shape) -> Signal | None` that returns None for a response of another system. The
+meaning of values comes from the mapping of that name. A reader never raises on purpose,
+and a bug in one does not stop the others.
 """
 
 from functools import cache
@@ -17,17 +17,17 @@ __all__ = ["READERS", "Reader", "readers"]
 
 
 class Reader(Protocol):
-    """One module that knows one system."""
+    """A module that reads the responses of one system."""
 
     NAME: str
 
     def read(self, shape: Shape, /) -> Signal | None:
-        """Return the signal that decides in `shape`, or None if there is none of this system."""
+        """Return the deciding signal in `shape`, or None."""
 
 
 # Modules of this package, by name.
 READERS: tuple[str, ...] = (
-    # -- frameworks, guardrails and agent hosts: they wrap what models say, and often know more
+    # -- frameworks, guardrails and agent hosts: they wrap answers of models, and often know more
     "own_refusal",
     "mcp",
     "claude_code",
@@ -44,7 +44,7 @@ READERS: tuple[str, ...] = (
     "nemo",
     "guardrails_ai",
     "llm_guard",
-    # -- models and clouds; a reader that knows more of a shared format stands before the others
+    # -- models and clouds; of a shared format, the reader that knows more comes first
     "azure_openai",
     "openrouter",
     "openai_chat",
@@ -61,7 +61,7 @@ READERS: tuple[str, ...] = (
     "openai_compatible",
     "guard_models",
     "a2a",
-    # -- and last of all, errors that nobody listed
+    # -- last, errors that no mapping lists
     "unlisted",
 )
 

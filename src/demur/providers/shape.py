@@ -1,7 +1,7 @@
-"""What came in, laid out for readers: the object, its body, and how it failed if it did.
+"""The shape of a response for readers: the object, its body, and how it failed.
 
-Responses, dictionaries, JSON text, exceptions and HTTP errors all become one `Shape`.
-Nothing here knows a provider; it knows how Python carries answers and errors.
+Responses, dictionaries, JSON text, exceptions and HTTP errors all become one
+`ResponseShape`. This module knows how Python carries answers and errors, and no provider.
 """
 
 import json
@@ -22,13 +22,13 @@ _JSON = re.compile(r"[\ufeff \t\r\n]*[{\[]")
 
 
 class Shape(NamedTuple):
-    """What a reader looks at.
+    """A response as readers see it.
 
-    `body` is the answer, or the body of an error, whose fields always stand under `error`;
-    `own` is the object as it came, with the attributes of an exception. `status` is the HTTP
-    status if there is one. `types` are the names of the object's classes, nearest first, and
-    `package` is the one they come from. `message` is an exception's own text. `failed` says
-    that it came as an exception or with an error status.
+    `body` is the answer, or the body of an error with its fields under `error`. `own` is the
+    original object, such as the exception. `status` is the HTTP status if there is one.
+    `types` are the names of the object's classes, nearest first, and `package` is their
+    package. `message` is the text of an exception. `failed` is true for exceptions and error
+    statuses.
     """
 
     own: Node
@@ -41,20 +41,20 @@ class Shape(NamedTuple):
     request_id: str | None = None
 
     def named(self, *names: str) -> bool:
-        """Return whether the object is of a class called one of `names`."""
+        """Return whether the object has a class with one of these names."""
         return not set(names).isdisjoint(self.types)
 
     @property
     def text(self) -> str | None:
-        """The answer, if it is nothing but text."""
+        """The answer, if it is plain text."""
         return self.body.text
 
 
 def shape_of(obj: Any, meter: Meter | None = None) -> Shape:
-    """Return the shape of anything; `meter` bounds how much of it is looked at.
+    """Return the shape of any object; the budget limits how much of it is read.
 
     Raises:
-        TooMuchError: It is text that holds more JSON than can be read.
+        TooMuchError: It is JSON text that is too large.
     """
     own = Node(parsed(obj), meter=meter)
     raw = own.raw
@@ -71,10 +71,10 @@ def shape_of(obj: Any, meter: Meter | None = None) -> Shape:
 
 
 def parsed(raw: Any) -> Any:
-    """Return the JSON that text or bytes hold; anything else, and other text, as it is.
+    """Return the value of JSON text or bytes; return anything else unchanged.
 
     Raises:
-        TooMuchError: The JSON is too long or too deep, so nobody knows what it says.
+        TooMuchError: The JSON is too long or nested too deeply.
     """
     raw = tamed(raw)
     if isinstance(raw, bytes | bytearray | memoryview):
@@ -92,7 +92,7 @@ def parsed(raw: Any) -> Any:
 
 
 def shaped(node: Node, *without: str) -> dict[str, Any]:
-    """Return the fields of an object by name, except those called `without`."""
+    """Return the fields of an object by name, except the given ones."""
     return {name: field.raw for name, field in node.fields() if name not in without}
 
 
@@ -114,20 +114,20 @@ def _of_exception(error: BaseException, own: Node) -> Shape:
 
 
 def _bodies(own: Node, response: Node) -> Iterator[Node]:
-    """Yield what an exception carries as a body, the likeliest place first."""
+    """Yield the possible bodies of an exception, the likeliest first."""
     content = own.beside(_content(response))
     for place in (own["body"], content, response, own["details"]):
         value = parsed(place.raw)
         if isinstance(value, Mapping) and value:
             yield own.beside(value)
-    # Texts that are no JSON come last: a proxy's page says less than any object.
+    # Texts that are not JSON, such as a proxy's error page, come last.
     for place in (own["body"], content):
         if isinstance(parsed(place.raw), str):
             yield own.beside(parsed(place.raw))
 
 
 def _envelope(node: Node) -> tuple[int, Any] | None:
-    """Return status and body of an HTTP answer: a response object, a pair, or a record of one."""
+    """Return status and body of an HTTP response: an object, a pair, or a mapping."""
     raw = node.raw
     if isinstance(raw, tuple) and len(raw) == 2 and _is_status(raw[0]):
         return raw[0], raw[1]
@@ -143,7 +143,7 @@ def _envelope(node: Node) -> tuple[int, Any] | None:
 
 
 def _content(node: Node) -> Any:
-    """Return the body of an HTTP response that was read already; reading one is not ours."""
+    """Return the body of an HTTP response if it was read already; never read it here."""
     kept = getattr(node.raw, "__dict__", None)
     if isinstance(kept, dict) and "_content" in kept:
         return kept["_content"] or None
@@ -155,7 +155,7 @@ def _content(node: Node) -> Any:
 
 
 def _error_body(body: Node) -> Node:
-    """Return the body of an error; SDKs that hand out the inside of `error` get it put back."""
+    """Return the body of an error, with `error` added if the SDK has unwrapped it."""
     raw = body.raw
     bare = isinstance(raw, Mapping) and not {"error", "Error", "errors"} & set(raw)
     if bare and {"message", "code", "type"} & set(raw) and not {"choices", "candidates"} & set(raw):

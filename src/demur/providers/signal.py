@@ -12,10 +12,10 @@ __all__ = ["Outcome", "Signal", "strongest"]
 
 
 class Outcome(StrEnum):
-    """What a native value says about the answer.
+    """The meaning of a native value.
 
-    `refusal`: it was refused. `not_judged`: a guard broke or looked at a part only.
-    `detect_only`: something was seen and nothing was done. `not_a_refusal`: none of these.
+    `refusal`: refused. `not_judged`: a guard failed or checked only a part. `detect_only`:
+    something was detected and allowed. `not_a_refusal`: none of these.
     """
 
     REFUSAL = "refusal"
@@ -33,17 +33,16 @@ _RANK = {
 
 
 class Signal(NamedTuple):
-    """One native signal, read: who said it, where it stood, verbatim, and what it means here.
+    """One native signal: its source, its place, its verbatim value and its meaning.
 
-    `name` says who refused (`anthropic.messages`); `native` is the value at `path` as it came.
-    `code` is a registered code, or None where the outcome needs none. An empty `detail` is
-    filled in from path and value. `served_by` names what answered instead; then the refusal
-    was followed by success. `confidence` is for judged words only, never for a typed value.
-    `refusal_class` is the class of the code; it ranks signals, the registry decides.
-    `refusal` is an envelope of our own that came through whole; it is handed on as it is.
-    `settles` says that no other reader need be asked, even where nothing was refused: a more
-    exact word stands beside the one that they would read. Where that holds for a part of the
-    answer, `leaves` is the shape of the rest, which they are asked about instead.
+    `name` is the source (`anthropic.messages`); `native` is the original value at `path`.
+    `code` is a registered code, or None if the outcome needs none. An empty `detail` is built
+    from path and value. `served_by` names the model that answered instead. `confidence` is
+    set for matched words only, never for a typed value. `refusal_class` is the class of the
+    code and ranks signals; the registry decides. `refusal` is an envelope of demur, passed on
+    unchanged. `settles` stops other readers, even if nothing was refused: this signal is more
+    exact than the value they would read. If that holds for a part of the answer, `leaves` is
+    the shape of the rest, which other readers get instead.
     """
 
     name: str
@@ -64,20 +63,20 @@ class Signal(NamedTuple):
 
     @property
     def tells(self) -> bool:
-        """Whether a caller must hear of it: refused, or not judged."""
+        """Whether the caller must be told: refused, or not judged."""
         return self.outcome in {Outcome.REFUSAL, Outcome.NOT_JUDGED}
 
     @property
     def weight(self) -> tuple[int, int]:
-        """How much the signal matters beside others: its outcome, then its class."""
+        """The rank of the signal: by outcome, then by class."""
         strictness = 0 if self.refusal_class is None else self.refusal_class.strictness
         return _RANK[self.outcome], strictness
 
 
 def strongest(signals: Iterable[Signal | None]) -> Signal | None:
-    """Return the signal that decides: refused before not judged before detected.
+    """Return the deciding signal: refused before not judged before detected.
 
-    Among refusals the strictest class wins, and among equals the one that stands first.
+    Among refusals the strictest class wins, and among equals the first.
     """
     found = [signal for signal in signals if signal is not None]
     return max(found, key=lambda signal: signal.weight, default=None)

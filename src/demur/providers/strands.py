@@ -1,7 +1,7 @@
 """Read Strands Agents: why an agent stopped.
 
-Its Gemini model knows few reasons: most of them, and a blocked prompt too, come out as
-`end_turn`. Nothing of the provider's answer is kept, so there is nothing to read then.
+Its Gemini model reports most reasons, and a blocked prompt, as `end_turn`. It keeps nothing
+of the provider's answer, so such a refusal cannot be read.
 """
 
 from demur.providers.mapping import system

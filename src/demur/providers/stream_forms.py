@@ -16,13 +16,13 @@ _MOST_KEPT = 1000
 
 
 class _Endings:
-    """The responses by the word that they ended with: a later word does not undo another."""
+    """Earlier responses by their stop reason: a later reason does not undo an earlier one."""
 
     def __init__(self) -> None:
         self._past: dict[tuple[Any, str], dict[str, Any]] = {}
 
     def keep(self, place: Any, word: str | None, new: Node, response: dict[str, Any]) -> None:
-        """Keep a copy of `response` under its `word` if the `new` one is another."""
+        """Keep a copy of `response` under its reason `word` if the `new` reason differs."""
         if word is not None and new.present and new.text != word:
             make_room(self._past)
             self._past[(place, word)] = dict(response)
@@ -33,37 +33,37 @@ class _Endings:
 
 
 def make_room(kept: Sized) -> None:
-    """Let one more be kept, unless there are more already than any stream has.
+    """Raise if as many items are kept as any real stream could have.
 
     Raises:
-        TooMuchError: There are.
+        TooMuchError: The limit is reached.
     """
     if len(kept) >= _MOST_KEPT:
         raise TooMuchError("there is more in the stream than can be kept")
 
 
 def _index(index: Node, place: int) -> int:
-    """Return the number that an answer says it has; one that is none becomes its place."""
+    """Return the index of an answer, or a negative number from its place if it has none."""
     number = index.number
-    # Negative, so that it is taken for no other answer's number.
+    # Negative, so that it cannot equal the index of another answer.
     return int(number) if number is not None and 0 <= number < _MOST_KEPT else -1 - place
 
 
 class StreamForm(Protocol):
-    """One form of stream: recognises its events and gathers them."""
+    """Recognises the events of one stream format and accumulates them."""
 
     @staticmethod
     def accepts(event: Node) -> bool:
-        """Return whether `event` has this form."""
+        """Return whether `event` has this format."""
 
     def feed(self, event: Node) -> None:
-        """Take in one event."""
+        """Add one event."""
 
     @property
     def responses(self) -> list[dict[str, Any]]:
-        """What the events so far amount to, as responses of the same provider.
+        """The events so far, as responses of the same provider.
 
-        There are several where an event took back what an earlier one had said.
+        There are several if a later event replaced the values of an earlier one.
         """
 
 
@@ -81,13 +81,13 @@ class ChatStream:
 
     @staticmethod
     def accepts(event: Node) -> bool:
-        """Return whether `event` is a chunk: choices that hold deltas, or a filter's results."""
+        """Return whether `event` is a chunk: choices with deltas, or filter results."""
         if event["object"].text == "chat.completion.chunk":
             return True
         return any(choice["delta"].present for choice in event["choices"])
 
     def feed(self, event: Node) -> None:
-        """Take in one chunk."""
+        """Add one chunk."""
         for name in ("prompt_filter_results", "moderation", "model", "x_groq", "error"):
             if event[name]:
                 before = self._whole.get(name)
@@ -111,14 +111,14 @@ class ChatStream:
                 kept["finish_reason"] = reason.text
             for category, result in choice["content_filter_results"].fields():
                 results = kept.setdefault("content_filter_results", {})
-                # Results come in every chunk; one that acted is not undone by a later one.
+                # Every chunk has results; a later one does not undo a result that filtered.
                 if not Node(results.get(category))["filtered"].true:
                     make_room(results)
                     results[category] = result.raw
 
     @property
     def responses(self) -> list[dict[str, Any]]:
-        """The completion, and parts of it as they were before another took their place."""
+        """The completion, and parts of it from before they were replaced."""
         whole = {**self._whole, "choices": list(self._choices.values())}
         return [whole, *self._past.responses, *self._before]
 
@@ -139,7 +139,7 @@ class ResponsesStream:
         return kind.startswith("response.") or (kind == "error" and event["code"].present)
 
     def feed(self, event: Node) -> None:
-        """Take in one event."""
+        """Add one event."""
         kind = event["type"].text
         if kind in {"response.refusal.delta", "response.refusal.done"}:
             self._declined(event, event["delta"].text or "", event["refusal"].text)
@@ -150,7 +150,7 @@ class ResponsesStream:
         if event["item"]["error"].present:
             make_room(self._failed)
             self._failed.append(_failure(event["item"]))
-        # A session has many responses, of which the last is not the one that matters.
+        # A session has many responses, and any of them may be the refusal.
         ended = _telling(event["response"])
         if ended is not None:
             make_room(self._ended)
@@ -164,7 +164,7 @@ class ResponsesStream:
 
     @property
     def responses(self) -> list[dict[str, Any]]:
-        """What was said while it ran, and each response that came to an end."""
+        """The running response, and each response that ended."""
         said = [{"type": "refusal", "refusal": words} for words in self._refusals.values()]
         running = {
             "object": "response",
@@ -179,7 +179,7 @@ def _failure(item: Node) -> dict[str, Any]:
 
 
 def _telling(response: Node) -> dict[str, Any] | None:
-    """Return what a response says about its end, without the answer's words; None if nothing."""
+    """Return the fields about a response's end, without its text, or None."""
     names = ("incomplete_details", "status_details", "error")
     kept: dict[str, Any] = {name: response[name].raw for name in names if response[name].present}
     items = [_failure(item) for item in response["output"] if item["error"].present]
@@ -208,7 +208,7 @@ class AnthropicStream:
         )
 
     def feed(self, event: Node) -> None:
-        """Take in one event."""
+        """Add one event."""
         block = event["content_block"]
         if block["type"].text == "fallback":
             make_room(self._message["content"])
@@ -228,7 +228,7 @@ class AnthropicStream:
 
     @property
     def responses(self) -> list[dict[str, Any]]:
-        """The message, without its words, and as it was before it ended otherwise."""
+        """The message without its text, and its versions with earlier stop reasons."""
         return [self._message, *self._past.responses]
 
 
@@ -248,7 +248,7 @@ class GeminiStream:
         )
 
     def feed(self, event: Node) -> None:
-        """Take in one chunk."""
+        """Add one chunk."""
         feedback, turn = event["promptFeedback"], event["serverContent"]["turnCompleteReason"]
         # A later chunk may repeat the feedback without the reason.
         if feedback["blockReason"].present or _blocked(feedback["safetyRatings"]):
@@ -271,14 +271,14 @@ class GeminiStream:
         for name in ("finishReason", "finishMessage"):
             if candidate[name].present:
                 kept[name] = candidate[name].raw
-        # A rating that blocked is not undone by later ones.
+        # Later ratings do not undo one that blocked.
         ratings = candidate["safetyRatings"]
         if ratings.present and not _blocked(Node(kept.get("safetyRatings"))):
             kept["safetyRatings"] = ratings.raw
 
     @property
     def responses(self) -> list[dict[str, Any]]:
-        """The response, without its words, and as it was before it ended otherwise."""
+        """The response without its text, and its versions with earlier stop reasons."""
         whole = {**self._whole, "candidates": list(self._candidates.values())}
         return [whole, *self._past.responses]
 
@@ -300,7 +300,7 @@ class BedrockStream:
         return event["metadata"]["trace"].present or event["metadata"]["usage"].present
 
     def feed(self, event: Node) -> None:
-        """Take in one event."""
+        """Add one event."""
         stop = event["messageStop"]["stopReason"]
         if stop.text:
             self._past.keep(None, self._response.get("stopReason"), stop, self._response)
@@ -310,8 +310,8 @@ class BedrockStream:
 
     @property
     def responses(self) -> list[dict[str, Any]]:
-        """The response, without its words, and as it was before it ended otherwise."""
-        # What the guardrail wrote down comes last of all, and explains every ending.
+        """The response without its text, and its versions with earlier stop reasons."""
+        # The guardrail's trace comes last, and explains every ending.
         traced = {name: self._response[name] for name in ("trace",) if name in self._response}
         return [self._response, *({**past, **traced} for past in self._past.responses)]
 

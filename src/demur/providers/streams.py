@@ -10,11 +10,11 @@ __all__ = ["StreamReader"]
 
 
 class StreamReader:
-    """Reads a stream as it comes. Feed it each event; `refusal` says what is known so far.
+    """Finds a refusal in a live stream. Feed it each event and read `refusal` at any time.
 
-    Takes the events of OpenAI (chat and Responses), Anthropic, Gemini and Bedrock, and of
-    anything that speaks their formats. A stream that breaks off gives an answer from what
-    was there. Nothing of the answer's words is kept.
+    Accepts the events of OpenAI (chat and Responses), Anthropic, Gemini and Bedrock, and of
+    servers with the same formats. If the stream breaks off, the events so far count. The
+    text of the answer is not kept.
     """
 
     def __init__(self, *, registry: Registry | None = None) -> None:
@@ -22,11 +22,11 @@ class StreamReader:
         self._registry = registry
 
     def feed(self, event: Any) -> "StreamReader":
-        """Take in one event, and return the reader. Never raises."""
+        """Feed one event and return the reader. Never raises."""
         self._gatherer.feed(event)
         return self
 
     @property
     def refusal(self) -> Refusal | None:
-        """The refusal that the events so far carry, or None."""
+        """The refusal in the events so far, or None."""
         return normalize_gathered(self._gatherer, registry=self._registry)

@@ -1,7 +1,7 @@
-"""The last reader: errors that nobody listed and that read like a refusal.
+"""The last reader: errors that no mapping lists and that look like a refusal.
 
-A newer code must not pass for an ordinary failure. Only fields that are meant for
-machines are read; the words of a message decide nothing here.
+A new error code must not pass as an ordinary failure. Only typed fields are read, never the
+text of a message.
 """
 
 import re
@@ -14,7 +14,7 @@ __all__ = ["NAME", "read"]
 
 NAME = "unlisted"
 _STATUSES = frozenset({400, 403, 422, 446, 451})
-# Rights, settings and requests that make no sense are refused in much the same words.
+# Errors about permissions, settings and malformed requests use similar words.
 _ORDINARY = re.compile(
     r"access|auth|permission|feature|subscription|_key|credential|network|firewall"
     r"|^(?:request_)?forbidden|^(?:invalid|malformed|missing|unknown|unsupported)_"
@@ -25,7 +25,7 @@ _FIELDS = ("code", "type", "reason", "status", "error_code", "Code")
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return an unexplained filter for an error whose code says that content was stopped."""
+    """Return an unspecified filter for an error whose code looks like blocked content."""
     if not shape.failed or (shape.status is not None and shape.status not in _STATUSES):
         return None
     for error in (shape.body["error"], shape.body["Error"], shape.body):

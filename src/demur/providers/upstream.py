@@ -21,8 +21,8 @@ __all__ = [
     "by_moderation",
 ]
 
-# Which provider a finish reason comes from is rarely said, and no two of them share a word
-# that means two things.
+# A framework rarely names the provider of a finish reason. No reason has different meanings
+# for two providers.
 _FINISH_REASONS = (
     ("gemini", "finish_reason"),
     ("anthropic", "stop_reason"),
@@ -35,7 +35,7 @@ _REFINED = frozenset({"CONTENT_OTHER", "FILTERED_UNSPECIFIED"})
 
 
 def by_finish_reason(via: str, node: Node, ratings: Node = ABSENT) -> Signal | None:
-    """Return what a provider's own finish reason means; ratings that blocked say it closer."""
+    """Return the meaning of a provider's finish reason, refined by the ratings that blocked."""
     if node.text is None:
         return None
     for name, field in _FINISH_REASONS:
@@ -49,7 +49,7 @@ def by_finish_reason(via: str, node: Node, ratings: Node = ABSENT) -> Signal | N
 
 
 def by_block_reason(via: str, node: Node, ratings: Node = ABSENT) -> Signal | None:
-    """Return what Gemini's reason to block a prompt means, or None if there is none."""
+    """Return the meaning of Gemini's block reason for a prompt, or None."""
     if node.text is None:
         return None
     return _refined(
@@ -58,14 +58,14 @@ def by_block_reason(via: str, node: Node, ratings: Node = ABSENT) -> Signal | No
 
 
 def by_category(via: str, node: Node, **more: Any) -> Signal | None:
-    """Return what Anthropic's category of a refusal means, or None if there is none."""
+    """Return the meaning of Anthropic's refusal category, or None."""
     if node.text is None:
         return None
     return _signal(via, system("anthropic").judge("category", node.text), node, **more)
 
 
 def by_filter_results(via: str, results: Node) -> Signal | None:
-    """Return the strictest category that Azure's filter acted on; what it only saw is none."""
+    """Return the strictest category that Azure's filter acted on, not one it only detected."""
     azure = system("azure_openai")
     acted = ((name, found) for name, found in results.fields() if found["filtered"].true)
     return strongest(
@@ -75,7 +75,7 @@ def by_filter_results(via: str, results: Node) -> Signal | None:
 
 
 def by_error_behind(via: str, own: Node) -> Signal | None:
-    """Return what the error of the client behind an exception says of Azure's filter, or None."""
+    """Return the Azure filter result in the client error behind an exception, or None."""
     for name in ("inner_exception", "__cause__", "__context__"):
         raw = own[name].raw
         if isinstance(raw, BaseException):
@@ -88,7 +88,7 @@ def by_error_behind(via: str, own: Node) -> Signal | None:
 def by_moderation(via: str, result: Node, **more: Any) -> Signal | None:
     """Return the strictest category that OpenAI's moderation flagged, as a refusal.
 
-    Whoever calls knows that something was blocked for it: by itself it blocks nothing.
+    Only for callers that know that a request was blocked: a flag alone blocks nothing.
     """
     flagged = [name for name, found in result["categories"].fields() if found.true]
     field = system("openai")["moderation_category"]
@@ -104,7 +104,7 @@ def _squashed(name: str) -> str:
 
 
 def _refined(signal: Signal, via: str, ratings: Node) -> Signal:
-    """Return the signal, or in its place the strictest rating that blocked, where it is vague."""
+    """Return the signal; a vague one gets the code of the strictest rating that blocked."""
     if signal.outcome is not Outcome.REFUSAL or signal.code not in _REFINED:
         return signal
     gemini = system("gemini")

@@ -1,6 +1,6 @@
 """Read the Vercel AI SDK: `content-filter`, and the raw reason that newer versions keep.
 
-Older versions have lost the category of an Anthropic refusal by then.
+Older versions drop the category of an Anthropic refusal.
 """
 
 from demur.providers.mapping import system
@@ -15,19 +15,19 @@ NAME = "vercel_ai"
 
 
 def read(shape: Shape) -> Signal | None:
-    """Return the refusal in a result or in the part that finishes a stream, or None."""
+    """Return the refusal in a result or in the last part of a stream, or None."""
     own = shape.own
     reason = own["finishReason"]
     unified = reason["unified"] or reason
     judged = system(NAME).judge("finish_reason", unified.text)
-    # The hyphen is this SDK's own: others write the same word with an underscore.
+    # Only this SDK writes the reason with a hyphen.
     if unified.text is None or "-" not in unified.text or judged.code is None:
         return None
     return _closer(own, reason) or judged.signal(unified)
 
 
 def _closer(own: Node, reason: Node) -> Signal | None:
-    """Return what the provider itself said, or None if that is lost."""
+    """Return the signal of the provider's own reason, or None if it was dropped."""
     metadata = own["providerMetadata"]
     google = metadata["google"] or metadata["vertex"]
     feedback = google["promptFeedback"]

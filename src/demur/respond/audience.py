@@ -20,7 +20,7 @@ def audience_of(name: str) -> Audience:
     """Return the audience called `name`.
 
     Raises:
-        InputError: There is none of that name.
+        InputError: There is no such audience.
     """
     try:
         return Audience(name)

@@ -32,11 +32,11 @@ _SEVERITIES = tuple(Severity)
 
 
 class Case(NamedTuple):
-    """One refusal, whatever it came as.
+    """The facts of one refusal.
 
-    `codes` runs from the code that speaks for it to the widest one above it. `evidence` is
-    what was seen under that code, and `help` under any code that asks for help lines.
-    `vouched` says that a policy named what is missing, not evidence that anybody may send.
+    `codes` runs from the leading code to its widest parent. `evidence` is that of the leading
+    code; `help` holds help resources of any code that asks for them. `names_trusted` says that a
+    policy named the missing fields, not evidence that anybody may send.
     """
 
     codes: tuple[str, ...]
@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
     @property
     def code(self) -> str:
-        """The code that speaks for the refusal."""
+        """The leading code."""
         return self.codes[0]
 
     @property
@@ -66,7 +66,7 @@ class Case(NamedTuple):
 
 
 def case_of(source: Source, registry: Registry | None = None) -> Case:
-    """Return the facts of a refusal that words are made from.
+    """Return the facts from which the words of a refusal are composed.
 
     Raises:
         InputError: Nothing was refused.
@@ -103,7 +103,7 @@ def _of_refusal(refusal: Refusal, known: Registry) -> Case:
         retry_scope=refusal.retry_scope,
         line=refusal.line,
         evidence=refusal.evidence,
-        # Evidence of a refusal may be a stranger's: nobody in danger is sent to their address.
+        # Anybody may send a refusal, so its evidence must not name a help line.
         help=(),
         missing=tuple(one for one in _listed(refusal.evidence, "missing") if isinstance(one, str)),
         crisis=ReasonCode.CRISIS_ESCALATION in {refusal.code, *parents},
@@ -141,7 +141,7 @@ def _of_decision(
 
 
 def _findings(record: DecisionRecord) -> tuple[Finding, ...]:
-    """Return what guards saw; words can be found without it, so an unreadable part is none."""
+    """Return the findings of a record; none if its personal part cannot be read."""
     try:
         personal = record.personal
     except InputError:
@@ -150,7 +150,7 @@ def _findings(record: DecisionRecord) -> tuple[Finding, ...]:
 
 
 def _leading(codes: Iterable[str], known: Registry, strictest: RefusalClass) -> str:
-    """Return the code that speaks for a decision: strictest, then most severe, then by name."""
+    """Return the leading code of a decision: strictest, then most severe, then by name."""
     entries = [(code, known.get(code)) for code in codes]
     ranked = [(_rank(entry), code) for code, entry in entries if entry is not None]
     first = min((pair for pair in ranked if pair[0][0] == -strictest.strictness), default=None)

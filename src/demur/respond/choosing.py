@@ -9,8 +9,8 @@ __all__ = ["choose"]
 def choose(book: Book, case: Case) -> Template:
     """Return the template for a case: its code's, its parent's, or that of its class.
 
-    Words written for another class are passed over, however near their code is: what can
-    be lifted is spoken of differently from what cannot.
+    Templates of another class are skipped, however near their code is: a refusal that can be
+    lifted needs other words than one that cannot.
     """
     if case.crisis:
         return book.templates[CRISIS]

@@ -33,13 +33,13 @@ def compose(
     check: Check | None = None,
     registry: Registry | None = None,
 ) -> GracefulRefusal:
-    """Return the refusal in words, with a way on; the same source always gives the same words.
+    """Return the refusal in words, with a next step; the same source always gives the same words.
 
-    `locale` is negotiated: `de-AT` reads `de`, and what nobody wrote words for reads `en`.
-    `slots` fill gaps of the template; what is no plain phrase is left out. `resources` are
-    the help lines for somebody in need, before those in evidence and those of the locale.
-    `polish` may reword the text; its words stand only if they keep all facts and `check`
-    finds nothing in them, and `GracefulRefusal.polish` says what became of them.
+    `locale` is negotiated: `de-AT` uses `de`, and a locale without templates uses `en`.
+    `slots` fill slots of the template; values that are no plain phrase are left out. `resources`
+    are help lines for a person in need, used before those in evidence and those of the locale.
+    `polish` may reword the text; its words are used only if they keep all facts and `check`
+    finds no problem, and `GracefulRefusal.polish` holds the outcome.
 
     Raises:
         InputError: Nothing was refused, there is no such audience or slot, or `polish` comes

@@ -21,7 +21,7 @@ class Parts(NamedTuple):
 
 
 class Polish(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an offer to reword the text: taken, or why not."""
+    """Whether the reworded text was accepted, and if not, why."""
 
     accepted: bool
     problems: tuple[str, ...] = ()
@@ -32,8 +32,8 @@ class GracefulRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
     `reason` is one sentence and serves twice: it is the third of the five parts, and the
     first of the four recovery fields. Each alternative completes the sentence that offers
-    it, in English "I can …". `text` is all of it for the audience; `line`, `code` and
-    `next_step` are for machines, and `view` says who may see which.
+    it, in English "I can …". `text` is the whole text for the audience; `line`, `code` and
+    `next_step` are for programs, and `view` selects the fields an audience may see.
     """
 
     text: str
@@ -54,7 +54,7 @@ class GracefulRefusal(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
-    # What every other wording has to say, too.
+    # Facts that a reworded text must contain.
     facts: tuple[str, ...] = ()
     polish: Polish | None = None
 

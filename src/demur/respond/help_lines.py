@@ -7,12 +7,12 @@ __all__ = ["help_line", "help_lines"]
 
 _LONGEST = 200
 _MOST = 8
-# Markup is taken out; addresses and numbers are what the line is for, and stay.
+# Markup is removed; addresses and numbers stay.
 _MARKUP = str.maketrans(dict.fromkeys("[]<>`|\\{}", " "))
 
 
 def help_line(resource: Any) -> str:
-    """Return a place that helps as one line; empty if it names none."""
+    """Return a help resource as one line; empty if it names none."""
     if isinstance(resource, Mapping):
         country = resource.get("country")
         place = f" ({country})" if country else ""

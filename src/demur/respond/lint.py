@@ -31,7 +31,7 @@ from demur.respond.loading import builtin_templates
 
 __all__ = ["lint_refusal"]
 
-# The line for machines that may close a refusal. It is not prose, and not judged as such.
+# The refusal line that may close a refusal. It is not prose, so it is not linted.
 _CODE_LINE = re.compile(r"^REFUSED: .*$", re.MULTILINE)
 _ORDER = list(RefusalVerdict)
 
@@ -43,12 +43,12 @@ def lint_refusal(
     *,
     marks: Marks | None = None,
 ) -> RefusalReport:
-    """Return what an editor would say about the refusal `text`.
+    """Return the problems of the refusal `text`.
 
-    A `decision`, in any form down to its code, adds what only it can tell: whether a hint
-    leads around a hard block, what must be named, and whether a person is in danger. The
-    language is guessed if no `locale` is given. Without a decision, the code line counts that
-    the text may carry. `marks` stand in for those of their language.
+    A `decision`, in any form down to its code, adds facts for the checks: whether a hint leads
+    around a hard block, what must be named, and whether a person is in danger. Without one,
+    the refusal line in the text is used. Without `locale`, the language is guessed. `marks`
+    replace those of their language.
 
     Raises:
         UnknownCodeError: The decision was given as a code that is not registered.
@@ -64,14 +64,14 @@ def lint_refusal(
 
 
 def _prose(text: str) -> str:
-    """Return the text that is looked at, without code lines unless there is nothing else."""
+    """Return the text to lint, without refusal lines unless there is nothing else."""
     head = text[:LONGEST]
     prose = _CODE_LINE.sub(lambda line: " " * len(line[0]), head)
     return prose if prose.strip() else head
 
 
 def _look(prose: str, context: Context, chosen: Marks | None) -> Seen:
-    """Return what the marks of any language, and of the chosen one, show in the text."""
+    """Return the hits of the marks of any language, and of the chosen one, in the text."""
     looked = read(prose)
     known = [found for found in (builtin_marks("any"), chosen) if found is not None]
     found = hits(looked, [mark for marks in known for mark in marks.marks])
@@ -114,7 +114,7 @@ def _marks(text: str, locale: str | None, own: Marks | None) -> Marks | None:
 
 
 def _names(marks: Marks) -> Mapping[str, Sequence[str]]:
-    """Return what a language calls the things that can be missing, here and in its templates."""
+    """Return the names of requirements in a language, from its marks and its templates."""
     books = builtin_templates().books
     written = books[marks.locale].names if marks.locale in books else {}
     return {
@@ -128,7 +128,7 @@ def _refuses(seen: Seen) -> bool:
     strong = Counter(hit.mark.means for hit in seen.hits if not hit.mark.weak)
     if seen.context.refusal_class or strong[RefusalPart.BOUNDARY] or strong["robotic-tone"]:
         return True
-    # A sermon refuses too, without ever saying no.
+    # A lecture refuses too, without ever saying no.
     preached = len(seen.of("moralising") + seen.of("assumed-intent"))
     outright = strong["moralising"] + strong["assumed-intent"] > 0
     return outright and preached > 1 and preached * 2 >= len(seen.text.sentences)
@@ -151,13 +151,13 @@ def _verdict(problems: Sequence[RefusalProblem], *, judged: bool) -> RefusalVerd
 
 
 def _score(problems: Sequence[RefusalProblem]) -> int:
-    """Return what is left of 100. A fault weighs once, however often it stands there."""
+    """Return what is left of 100. A repeated fault counts once."""
     kinds = {(problem.rule, problem.message) for problem in problems}
     return max(0, 100 - sum(RULES[rule].weight for rule, _ in kinds))
 
 
 def _place(problem: RefusalProblem) -> tuple[int, int, int]:
-    """Order remarks by where they stand; those about what is not there come last."""
+    """Order problems by place; those about missing parts come last."""
     if problem.span is None:
         return (1, 0, 0)
     return (0, problem.span.start, -problem.span.end)

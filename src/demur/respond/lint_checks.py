@@ -15,7 +15,7 @@ from demur.respond.lint_text import Text, fold
 
 __all__ = ["Seen", "check_structure", "check_words"]
 
-# Faults whose marks speak for themselves.
+# Faults that a mark alone proves.
 _PLAIN = ("moralising", "assumed-intent", "robotic-tone", "leaked-policy", "over-apology")
 _LONGEST_REASON = 45
 _NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
@@ -23,13 +23,13 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Seen(NamedTuple):
-    """All that the checks look at."""
+    """The input of all checks."""
 
     text: Text
     context: Context
     hits: Sequence[Hit]
     stretches: Sequence[Stretch]
-    # What the language calls the things that can be missing.
+    # The names of requirements in the language.
     names: Mapping[str, Sequence[str]]
 
     def of(self, means: str) -> list[Hit]:
@@ -41,14 +41,14 @@ class Seen(NamedTuple):
         return [stretch for stretch in self.stretches if stretch.part is part]
 
     def problem(self, rule: str, start: int, end: int, message: str = "") -> RefusalProblem:
-        """Return the remark that `rule` makes about a place."""
+        """Return the problem of `rule` at a place."""
         said = message or RULES[rule].message
         span = self.text.span(start, end)
         return RefusalProblem(rule=rule, message=said, help=RULES[rule].help, span=span)
 
 
 def check_structure(seen: Seen) -> Iterator[RefusalProblem]:
-    """Yield what is wrong in any language."""
+    """Yield the problems that need no language."""
     for hit in seen.hits:
         if hit.mark.means in _PLAIN and not (hit.mark.outside_crisis and seen.context.crisis):
             yield seen.problem(hit.mark.means, hit.start, hit.end)
@@ -59,7 +59,7 @@ def check_structure(seen: Seen) -> Iterator[RefusalProblem]:
 
 
 def check_words(seen: Seen) -> Iterator[RefusalProblem]:
-    """Yield what is wrong with the parts, for a language whose marks are known."""
+    """Yield the problems of the parts, for a language with marks."""
     yield from _boundary(seen)
     yield from _reason(seen)
     yield from _alternatives(seen)
@@ -69,7 +69,7 @@ def check_words(seen: Seen) -> Iterator[RefusalProblem]:
 
 
 def _names(seen: Seen) -> Iterator[RefusalProblem]:
-    """Reason codes and rule names are for machines."""
+    """Yield reason codes and rule names, which are not for people."""
     known = registry_or_core()
     for found in _NAME.finditer(seen.text.folded):
         if found[0] in known or found[0] in seen.context.names:
@@ -85,7 +85,7 @@ def _resources(seen: Seen) -> Iterator[RefusalProblem]:
 def _unsaid(
     seen: Seen, rule: str, refusal_class: RefusalClass, field: str
 ) -> Iterator[RefusalProblem]:
-    """Yield what the decision names, and the text does not."""
+    """Yield the requirements of the decision that the text does not name."""
     if seen.context.refusal_class is not refusal_class or seen.context.crisis:
         return
     said = set(_WORD.findall(seen.text.folded.lower()))
@@ -96,7 +96,7 @@ def _unsaid(
 
 
 def _says(seen: Seen, said: set[str], name: str) -> bool:
-    """Return whether the text names a thing: as written, by its words, or as the language does."""
+    """Return whether the text names a requirement: as written, by its words, or translated."""
     folded, text = fold(name).lower(), seen.text.folded.lower()
     if folded in text or any(fold(one).lower() in text for one in seen.names.get(name, ())):
         return True
@@ -106,7 +106,7 @@ def _says(seen: Seen, said: set[str], name: str) -> bool:
 
 
 def _boundary(seen: Seen) -> Iterator[RefusalProblem]:
-    """A boundary is vague if none of the places that draw it says what is refused."""
+    """Yield a vague boundary: no sentence says what is refused."""
     drawn, vague = seen.part(RefusalPart.BOUNDARY), seen.of("vague-boundary")
     if drawn and all(any(b.start <= v.start < b.end for v in vague) for b in drawn):
         yield seen.problem("vague-boundary", vague[0].start, vague[0].end)
@@ -123,7 +123,7 @@ def _reason(seen: Seen) -> Iterator[RefusalProblem]:
 
 
 def _alternatives(seen: Seen) -> Iterator[RefusalProblem]:
-    """Offers are generic if no sentence offers anything in particular."""
+    """Yield generic offers: no sentence offers anything in particular."""
     generic = seen.of("generic-alternatives")
     offers = seen.part(RefusalPart.ALTERNATIVES)
     particular = (
@@ -152,7 +152,7 @@ def _missing(seen: Seen) -> Iterator[RefusalProblem]:
     if seen.of("generic-alternatives"):
         present.add(RefusalPart.ALTERNATIVES)
     if seen.context.crisis:
-        # What matters to a person in danger is being heard and whom to call.
+        # A person in danger needs to be heard, and whom to call, not a boundary and a reason.
         present |= {RefusalPart.BOUNDARY, RefusalPart.REASON}
         if seen.of("resource"):
             present.add(RefusalPart.ALTERNATIVES)

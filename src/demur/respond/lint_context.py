@@ -12,25 +12,25 @@ from demur.model.refusal import Refusal
 
 __all__ = ["Context", "Decided", "context_of"]
 
-# A decision in any form: whole, stored, as the envelope that travels, or by its code alone.
+# A decision in any form: itself, its record, its refusal, or its code alone.
 Decided = Decision | DecisionRecord | Refusal | str
 
 _CRISIS = ReasonCode.CRISIS_ESCALATION
 
 
 class Context(NamedTuple):
-    """What is known of the decision. Without one, every field is empty."""
+    """The facts of a decision that the checks need. Without one, every field is empty."""
 
     refusal_class: RefusalClass | None = None
     missing: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     crisis: bool = False
-    # Names that must not show: codes and rules.
+    # Codes and rules, which the text must not show.
     names: frozenset[str] = frozenset()
 
 
 def context_of(decision: Decided | None) -> Context:
-    """Return what the decision demands of the words.
+    """Return the facts of the decision that the checks need.
 
     Raises:
         UnknownCodeError: It was given as a code that is not registered.

@@ -13,9 +13,9 @@ _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _KANA = re.compile(r"[\u3041-\u30ff]")
 _LATIN = re.compile(r"[a-z]", re.IGNORECASE)
 _FAR = re.compile(r"[\u0370-\u1fff\u3131-\uabff\uac00-\ud7ff]")
-# The guess needs only a taste of a long text.
+# The guess needs only a sample of a long text.
 _TASTE = 4_000
-# Languages without marks that look much like one of those with. They are known to be told apart.
+# Languages without marks that look like one with marks, so that they are not confused.
 _OTHERS = {
     name: frozenset(fold(words).lower().split())
     for name, words in {

@@ -12,16 +12,16 @@ from demur.respond.lint_text import Text, read
 
 __all__ = ["MEANINGS", "FailingRow", "Mark", "Marks", "failing_rows"]
 
-# An apology is no fault, and a way to get help no part: the linter counts them.
+# An apology is no fault and a help line no part, but the linter counts both.
 MEANINGS = (*RefusalPart, *RULES, "apology", "resource")
 
 
 class Mark(NamedTuple):
     """One mark.
 
-    `opens`: it counts only where a sentence begins. `weak`: it makes no refusal of a text by
-    itself, and stands for its part only where nothing stronger does, as a reason does that a
-    boundary implies. `outside_crisis`: in a crisis the same words are right.
+    `opens`: it counts only at the start of a sentence. `weak`: it does not make a text a
+    refusal, and shows its part only if no stronger mark does, like a reason that a boundary
+    implies. `outside_crisis`: it does not count in a crisis, where the words are right.
     """
 
     id: str
@@ -36,7 +36,7 @@ class Mark(NamedTuple):
     where: str
 
     def places(self, text: Text) -> Iterator[tuple[int, int]]:
-        """Yield where the mark stands in a text."""
+        """Yield the spans of the mark in a text."""
         found = [match.span() for match in self.pattern.finditer(text.folded)]
         if self.opens and found:
             begins = {sentence.start for sentence in text.sentences}
@@ -50,7 +50,7 @@ class Mark(NamedTuple):
 class Marks(NamedTuple):
     """The marks of a language.
 
-    `words` tell the language; `names` say what it calls the things that can be missing.
+    `words` identify the language; `names` are its names of requirements.
     """
 
     locale: str
@@ -72,7 +72,7 @@ def _apart(
 
 
 class FailingRow(NamedTuple):
-    """A row that its mark does not hold to."""
+    """A row that its mark fails."""
 
     mark: str
     where: str
@@ -81,7 +81,7 @@ class FailingRow(NamedTuple):
 
 
 def failing_rows(marks: Marks) -> Iterator[FailingRow]:
-    """Yield each row of the marks that turns out otherwise than it says."""
+    """Yield each `hit` row that is missed and each `miss` row that is hit."""
     for mark in marks.marks:
         for kind, rows in (("hit", mark.hit), ("miss", mark.miss)):
             for row in rows:

@@ -43,7 +43,7 @@ class MarksError(ManyProblemsError):
 
 
 def load_marks(path: Path | str) -> Marks:
-    """Return the marks in the file at `path`, held to their own rows.
+    """Return the marks in the file at `path`, checked against their own rows.
 
     Raises:
         MarksError: The file cannot be read or used; carries every problem.
@@ -92,7 +92,7 @@ class _Loader:
         self.phrases: dict[str, str] = {}
 
     def marks(self, source: Item) -> Marks:
-        """Return the marks; worthless if problems were reported on the way."""
+        """Return the marks; not usable if a problem was reported."""
         source.fields(_TOP, "a file of marks")
         source.version(SCHEMA_VERSION)
         locale = source.text("locale")

@@ -23,7 +23,7 @@ class Hit(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """The words from one part's mark to the next one's, or to the end of the sentence."""
+    """The text from one part's mark to the next one's, or to the end of the sentence."""
 
     part: RefusalPart
     start: int
@@ -44,7 +44,7 @@ def hits(text: Text, marks: Iterable[Mark]) -> list[Hit]:
 
 
 def stretches(text: Text, found: Sequence[Hit]) -> list[Stretch]:
-    """Return the stretches of the text that do the work of a part, in order.
+    """Return the stretches of the text that belong to a part, in order.
 
     A list belongs to the part of the sentence that introduces it. Weak marks count only
     for the parts that no other mark shows.
@@ -89,8 +89,8 @@ def _cut(text: Text, number: int, sentence: Sentence, found: Sequence[Hit]) -> I
 def _goes_further(hit: Hit, group: Sequence[Hit]) -> bool:
     """Return whether a mark lies behind those of a stretch, and begins a later part.
 
-    What looks like an earlier part inside a later one is a turn of phrase, except that a
-    reason may come before the boundary it is given for.
+    A mark of an earlier part inside a later one does not count, except that a reason may come
+    before its boundary.
     """
     before = max(_ORDER.index(other.mark.means) for other in group)
     now = _ORDER.index(hit.mark.means)

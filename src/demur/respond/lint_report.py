@@ -20,7 +20,7 @@ class RefusalPart(StrEnum):
 
 
 class RefusalVerdict(StrEnum):
-    """The refusal in one word. The worst thing that is wrong with it gives the word.
+    """The verdict on a refusal, by its worst problem.
 
     `unjudged`: its language is not known, and its structure shows nothing wrong.
     """
@@ -36,14 +36,14 @@ class RefusalVerdict(StrEnum):
 
 
 class FoundPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of the text that does the work of one part."""
+    """A stretch of the text that belongs to one part."""
 
     part: RefusalPart
     span: Span
 
 
 class RefusalProblem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One remark of the editor. Without a span it is about what is not there."""
+    """One problem of a refusal. Without a span, something is missing."""
 
     rule: str
     message: str
@@ -56,7 +56,7 @@ class RefusalProblem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class RefusalReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What the linter saw in one text.
+    """The report of the linter on one text.
 
     `score` runs from 0 to 100 and is None where nothing was judged. `locale` names the
     language whose marks were used, or is None if there are none for it. `notes` say what
@@ -72,7 +72,7 @@ class RefusalReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def present(self) -> frozenset[RefusalPart]:
-        """The parts that stand somewhere in the text."""
+        """The parts that the text has."""
         return frozenset(found.part for found in self.parts)
 
     @property

@@ -8,12 +8,12 @@ __all__ = ["MISSING", "RULES", "Rule"]
 
 
 class Rule(NamedTuple):
-    """One rule: the editor's remark, the suggestion, and the verdict it argues for."""
+    """One rule: its message, its hint, and the verdict it leads to."""
 
     message: str
     help: str
     verdict: RefusalVerdict
-    # What it takes off a score of 100.
+    # The points it takes off a score of 100.
     weight: int
 
 
@@ -99,7 +99,7 @@ RULES = {
     ),
 }
 
-# Remark and suggestion for each part that can be missing.
+# Message and hint for each part that can be missing.
 MISSING = {
     RefusalPart.ACKNOWLEDGMENT: (
         "does not show that the request was understood",

@@ -14,7 +14,7 @@ from demur.model.finding import Span
 
 __all__ = ["LONGEST", "Sentence", "Text", "fold", "read"]
 
-# A refusal is a few sentences; what comes after this many characters is not looked at.
+# A refusal is a few sentences; text after this many characters is not read.
 LONGEST = 20_000
 
 _INVISIBLE = dict.fromkeys([0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF])
@@ -32,7 +32,7 @@ _QUOTED = re.compile(
     re.DOTALL,
 )
 _BULLET = r"[ \t]*(?:[-*\u2022\u2013\u00b7]|\d{1,2}[.)])[ \t]"
-# Languages that write no blanks put none behind a full stop either.
+# Languages without spaces have none after a full stop either.
 _BREAK = re.compile(
     r"""[.!?…]+["')\]*_”»]*(?=\s|\Z|[\u3040-\u9fff]) | 。+[」』")]* | :(?=[*_ \t]*\n)
       | \n[ \t]*\n\s*"""
@@ -56,16 +56,16 @@ class Sentence(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A folded text and what is needed to speak about it."""
+    """A folded text, its sentences and quotations, and a map to the original."""
 
     folded: str
     sentences: tuple[Sentence, ...]
     quoted: tuple[tuple[int, int], ...]
-    # Where each folded character came from; None where nothing moved.
+    # The original place of each folded character; None if nothing moved.
     places: Sequence[int] | None
 
     def span(self, start: int, end: int) -> Span:
-        """Return the place in the text as it was given."""
+        """Return the span in the original text."""
         if self.places is None:
             return Span(start=start, end=end)
         return Span(start=self.places[start], end=self.places[end])
@@ -82,7 +82,7 @@ def fold(text: str) -> str:
 
 
 def read(text: str) -> Text:
-    """Return the text as the linter looks at it; a long one is cut."""
+    """Return the text prepared for the linter; a long one is cut."""
     composed, places = _compose(text[:LONGEST])
     folded = fold(composed)
     return Text(
@@ -117,7 +117,7 @@ def _clusters(text: str) -> Iterator[tuple[int, int]]:
 
 def _quoted(text: str) -> Iterator[tuple[int, int]]:
     for found in _QUOTED.finditer(text):
-        # A refusal that was pasted with its quotation marks is no quotation.
+        # Quotation marks around nearly the whole text are no quotation.
         if len(found[0]) < 0.8 * len(text):
             yield found.span()
 

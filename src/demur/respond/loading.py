@@ -30,7 +30,7 @@ class TemplateError(ManyProblemsError):
 
 
 class _Shipped(Mapping[str, Book]):
-    """The built-in books, each read when it is first opened: most programs speak one language."""
+    """The built-in templates, each locale read on first use: most programs need only one."""
 
     def __getitem__(self, locale: str) -> Book:
         if locale not in BUILTIN_LOCALES:
@@ -45,7 +45,7 @@ class _Shipped(Mapping[str, Book]):
 
 
 class _Over(Mapping[str, Book]):
-    """Books that lie over others, none of which is opened for that."""
+    """Templates layered over others, which are not read for that."""
 
     def __init__(self, own: Mapping[str, Book], beneath: Mapping[str, Book]) -> None:
         self._own = own
@@ -74,14 +74,14 @@ def _core() -> Registry:
 
 
 def builtin_templates() -> Templates:
-    """Return the words that demur ships."""
+    """Return the built-in templates."""
     return Templates(_Shipped())
 
 
 def load_templates(
     *paths: Path | str, base: Templates | None = None, registry: Registry | None = None
 ) -> Templates:
-    """Return the words in the files at `paths`, over those in `base` or the built-in ones.
+    """Return the templates in the files at `paths`, over those in `base` or the built-in ones.
 
     Raises:
         TemplateError: A file cannot be read or used; carries every problem.
@@ -100,7 +100,7 @@ def parse_templates(
     base: Templates | None = None,
     registry: Registry | None = None,
 ) -> Templates:
-    """Return the words written in `text`, called `name` in errors, over those in `base`.
+    """Return the templates in `text`, called `name` in errors, over those in `base`.
 
     Raises:
         TemplateError: They cannot be used; carries every problem.
@@ -120,7 +120,7 @@ def parse_templates(
 
 
 def _gaps(book: Book) -> Iterator[str]:
-    """Yield what a locale lacks to answer every code."""
+    """Yield what is missing in a locale that must answer every code."""
     lacking = {
         "templates": [name for name in _NEEDED if name not in book.templates],
         "phrases": [name for name in PHRASES if name not in book.phrases],

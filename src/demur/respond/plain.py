@@ -18,15 +18,15 @@ LONGEST_LINE = 160
 _JOINTS = frozenset(" ,'-&/()%+\N{RIGHT SINGLE QUOTATION MARK}\N{EN DASH}")
 # Up to three words: more of them make a sentence.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?: [A-Za-z0-9_-]+){0,2}(?<![ _-])\Z")
-# So many digits in a phrase, whatever stands between them, can be somebody's number.
+# Five digits in a phrase, even with signs between them, can be somebody's number.
 _NUMBER = re.compile(r"\d(?:[ ,'()/+-]*\d){4}")
-# Letters and digits in one word of this length are a credential, not a word.
+# A word of this length with letters and digits may be a credential.
 _TOKEN = re.compile(r"(?=\w*\d)(?=\w*[^\W\d])\w{9}")
 _PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?/[\w./@+ -]*\Z")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*\Z")
-# What Markdown, HTML and templates give a meaning to.
+# Characters with a meaning in Markdown, HTML and templates.
 _ACTIVE = str.maketrans(dict.fromkeys("[]<>*`#|\\{}~_", " "))
-# A dot inside a word is what makes chat programs take it for an address.
+# Chat programs take a word with a dot inside for an address.
 _ADDRESS_DOT = re.compile(r"(?<=\w)\.(?=\w*[^\W\d])|:(?=//)|(?<=\w)@(?=\w)")
 _MARKS = 3
 
@@ -34,7 +34,7 @@ _MARKS = 3
 def words(value: object, longest: int = LONGEST_WORDS) -> str | None:
     """Return a phrase in any script that cannot end the sentence it stands in, or None.
 
-    What could be a number or a key of somebody's is no phrase.
+    Text that could be somebody's number or key is no phrase.
     """
     if not isinstance(value, str) or len(value) > longest * 2:
         return None
@@ -51,7 +51,7 @@ def _is_plain(character: str) -> bool:
 
 
 def _is_piled(text: str) -> bool:
-    """Return whether so many marks stand on one letter that they hide the lines around it."""
+    """Return whether one letter has so many marks that they cover the lines around it."""
     marks = "".join("x" if unicodedata.category(c)[0] == "M" else " " for c in text)
     return "x" * (_MARKS + 1) in marks
 
@@ -63,7 +63,7 @@ def name(value: object) -> str | None:
 
 
 def file_path(value: object) -> str | None:
-    """Return a path that begins like one, or None: what does not could be an address."""
+    """Return a path that begins like one, or None: other text could be an address."""
     if not isinstance(value, str) or len(value) > LONGEST_PATH or not value.isprintable():
         return None
     fits = _PATH.match(value) and "//" not in value and "www." not in value.casefold()
@@ -72,17 +72,17 @@ def file_path(value: object) -> str | None:
 
 def line(value: object, longest: int = LONGEST_LINE) -> str:
     """Return whatever is given as one line without markup or addresses; it may be empty."""
-    # The end is cut first: nobody is made to wait for a megabyte that is not shown.
+    # The text is cut first, so that a megabyte that is not shown costs no time.
     text = "".join(c if c.isprintable() else " " for c in str(value)[: longest * 4])
     text = " ".join(_ADDRESS_DOT.sub(" ", text.translate(_ACTIVE)).split()).lstrip("-+=>. ")
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
 
 
 def spoken(value: object, known: Mapping[str, str], *, vouched: bool) -> str:
-    """Return how people call a field or a condition: `evidence.ticket_id` is a ticket id.
+    """Return the readable name of a field or condition: `evidence.ticket_id` is a ticket id.
 
-    What somebody vouches for, such as a policy's own words, may be any line. Other text must
-    be plain words, or nothing is returned.
+    Trusted text, such as a policy's own words, may be any line. Other text must be plain words,
+    or the result is empty.
     """
     text = str(value).strip()
     if text in known:

@@ -24,14 +24,14 @@ def polished(
 ) -> GracefulRefusal:
     """Return the refusal in the words of `reword`, or as it was and why.
 
-    Whatever `reword` or `check` raise is a reason to keep the words that stand.
+    If `reword` or `check` raise anything, the original words are kept.
     """
     try:
         text = reword(refusal)
         problems = list(_problems(text, refusal, case))
         if not problems:
             problems = [str(one) for one in check(text, source)]
-    # Models and their clients raise anything; a refusal must be said all the same.
+    # Models and their clients may raise anything; the refusal must be returned all the same.
     except Exception as error:  # noqa: BLE001 - see above
         text, problems = "", [f"the rewording failed: {type(error).__name__}"]
     if problems:

@@ -34,7 +34,7 @@ _CLASS_OF: Mapping[str, RefusalClass] = {
 
 
 class Sample(NamedTuple):
-    """What was refused, and the words for it."""
+    """A source, and the refusal composed from it."""
 
     source: Source
     refusal: GracefulRefusal
@@ -43,7 +43,7 @@ class Sample(NamedTuple):
 def samples(
     templates: Templates | None = None, registry: Registry | None = None
 ) -> Iterator[Sample]:
-    """Yield each template of each locale in words, with nothing known but its code."""
+    """Yield each template of each locale rendered, with nothing known but its code."""
     known = builtin_templates() if templates is None else templates
     codes = Registry.load() if registry is None else registry
     for locale, book in known.books.items():
@@ -66,7 +66,7 @@ def _sources(template: Template, registry: Registry) -> Iterator[Source]:
 
 
 def _unknown(refusal_class: RefusalClass, *, decided: bool) -> Refusal:
-    """Return a refusal by a code that nobody wrote words for."""
+    """Return a refusal with a code that has no template."""
     return Refusal(
         code="x-local/SAMPLE",  # demur: allow unregistered-code - that is the point
         refusal_class=refusal_class,

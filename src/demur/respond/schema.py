@@ -1,7 +1,7 @@
 """The JSON Schema of a template file, for editors and for other languages.
 
-It judges the form. Whether codes are registered and share a class, and whether a slot can be
-empty where it stands, only loading the file tells.
+The schema checks the form only. Loading the file also checks that codes are registered and
+share a class, and that no slot can be empty where it stands.
 """
 
 from collections.abc import Iterator

@@ -38,7 +38,7 @@ _ID = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
 class Reader:
-    """Turns a file into a book; its items collect every problem on the way."""
+    """Reads a template file; the items of the file collect every problem."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -53,7 +53,7 @@ class Reader:
         return locale or FALLBACK
 
     def book(self, source: Item, locale: str, beneath: Book | None) -> Book:
-        """Return what the file says; worthless if problems were reported on the way."""
+        """Return the templates of the file; not usable if a problem was reported."""
         source.optional_text("description")
         own = _slots(source)
         slots = own if beneath is None else {**beneath.slots, **own}
@@ -133,7 +133,7 @@ def _phrases(item: Item | None) -> Iterator[tuple[str, str]]:
     for key, child in item.fields(PHRASES, "`phrases`").items():
         if key not in PHRASES:
             continue
-        # A gap or a comma may well be white space, or nothing at all.
+        # A gap or a comma may be white space, or empty.
         if not isinstance(child.value, str):
             child.report(f"`{key}` must be a text", "quote it")
             continue
@@ -210,7 +210,7 @@ def _check_whole(item: Item) -> None:
 
 
 def _check_class(template: Template, item: Item) -> None:
-    """Report words that speak of lifting what cannot be lifted."""
+    """Report branches of a hard block that wait for a condition."""
     if template.group is None or template.group.refusal_class is not RefusalClass.HARD_BLOCK:
         return
     for branch in template.branches:

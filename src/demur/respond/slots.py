@@ -12,7 +12,7 @@ __all__ = ["fill_slot", "filled", "slot_names"]
 
 _MINUTE = 60
 _HOUR = 3600
-# Up to one and a half of the next unit, the smaller one is the clearer answer.
+# Up to one and a half of the next unit, the smaller unit is clearer.
 _SHORT = 1.5
 _LONGEST_WAIT = 30 * 24 * _HOUR
 
@@ -42,7 +42,7 @@ def fill_slot(
     evidence: Mapping[str, Any],
     phrases: Mapping[str, str],
 ) -> str | None:
-    """Return what stands in the slot, or None if nothing usable was given or seen."""
+    """Return the text for a slot, or None if neither the caller nor evidence has a usable one."""
     seen = None if slot.evidence is None else evidence.get(slot.evidence)
     candidates = (_fit(slot.kind, value, phrases) for value in (given, seen))
     return next((text for text in candidates if text is not None), None)
@@ -61,7 +61,7 @@ def _duration(value: object, phrases: Mapping[str, str]) -> str | None:
         value = _number(value)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    # Written so that NaN, which compares with nothing, is out as well.
+    # Written so that NaN is rejected as well.
     if not 0 < value <= _LONGEST_WAIT:
         return None
     unit, size = "second", 1

@@ -19,7 +19,7 @@ _TYPES: Mapping[str, type[Any]] = {"decision_record.v1": DecisionRecord, "refusa
 
 
 def source_of(value: Mapping[str, Any]) -> Source:
-    """Return what plain JSON describes, by its `schema_version`; without one it is a decision.
+    """Return a record or refusal by its `schema_version`; without one, a decision.
 
     Raises:
         InputError: It is none of them, or not a whole one.
@@ -38,7 +38,7 @@ def source_of(value: Mapping[str, Any]) -> Source:
 
 
 def _whole(record: DecisionRecord, value: Mapping[str, Any]) -> DecisionRecord:
-    """Return the record with the personal part that its mapping shows beside the open one."""
+    """Return the record with the personal fields of its mapping attached."""
     shown = {name: value[name] for name in _PERSONAL if value.get(name) is not None}
     if record.sealed is not None or "request" not in shown:
         return record

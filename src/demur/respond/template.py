@@ -27,13 +27,13 @@ __all__ = [
 CRISIS = "crisis"
 UNJUDGED = "could_not_judge"
 CONSTRAINED = "within_limits"
-# The words for a class where no code has words of its own.
+# The template of a class, for codes without a template of their own.
 GENERAL: Mapping[RefusalClass, str] = {
     RefusalClass.HARD_BLOCK: "general_hard",
     RefusalClass.WORKFLOW_BLOCK: "general_workflow",
     RefusalClass.SOFT_BLOCK: "general_soft",
 }
-# What each phrase must hold, so that nothing is lost between the parts.
+# The slots that each phrase must hold, so that no part is lost.
 PHRASES: Mapping[str, tuple[str, ...]] = {
     "because": ("boundary", "reason"),
     "offer": ("list",),
@@ -57,7 +57,7 @@ CONDITIONS = ("missing", "constraints", "held_answer")
 
 
 class SlotKind(StrEnum):
-    """What may fill a slot: a phrase, a name, a path of a file, or seconds to wait."""
+    """The kind of value in a slot: a phrase, a name, a file path, or seconds to wait."""
 
     WORDS = "words"
     NAME = "name"
@@ -66,7 +66,7 @@ class SlotKind(StrEnum):
 
 
 class Slot(NamedTuple):
-    """A gap in a text: filled by the caller, else from evidence, else with usual words."""
+    """A slot in a text: filled by the caller, else from evidence, else with a default."""
 
     kind: SlotKind
     evidence: str | None = None
@@ -85,21 +85,21 @@ class Wording(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Other words once everything it waits for is known."""
+    """Texts that replace the template's own once all its conditions hold."""
 
     when: tuple[str, ...]
     wording: Wording
 
 
 class Group(NamedTuple):
-    """What codes must share to share words: whether it can be lifted, and was judged at all."""
+    """The class and `decided` flag that all codes of a template share."""
 
     refusal_class: RefusalClass
     decided: bool
 
 
 class Template(NamedTuple):
-    """The words for some codes of one group; general ones serve whatever has no others."""
+    """The words for some codes of one group; general templates serve all other codes."""
 
     id: str
     wording: Wording
@@ -112,7 +112,7 @@ class Template(NamedTuple):
 
 
 class Book(NamedTuple):
-    """Everything that can be said in one locale."""
+    """All templates and phrases of one locale."""
 
     locale: str
     phrases: Mapping[str, str]
@@ -124,7 +124,7 @@ class Book(NamedTuple):
     templates: Mapping[str, Template]
 
     def over(self, base: "Book") -> "Book":
-        """Return this book with what it leaves out filled in from `base`."""
+        """Return these templates with missing ones filled in from `base`."""
         return Book(
             locale=self.locale,
             phrases={**base.phrases, **self.phrases},
@@ -147,15 +147,15 @@ class Book(NamedTuple):
 
 
 class Templates(NamedTuple):
-    """The books of all locales."""
+    """The templates of all locales."""
 
     books: Mapping[str, Book]
 
     @property
     def locales(self) -> tuple[str, ...]:
-        """The locales there are words in."""
+        """The available locales."""
         return tuple(self.books)
 
     def book(self, locale: str | None) -> Book:
-        """Return the book for a locale: the nearest wider one, or the English one."""
+        """Return the templates for a locale: the nearest wider one, or the English one."""
         return self.books[negotiate(locale, self.books)]

@@ -36,7 +36,7 @@ def view(
     resources: Iterable[Any] = (),
     registry: Registry | None = None,
 ) -> dict[str, Any]:
-    """Return what an audience may see of a decision, a record or a refusal, as plain JSON.
+    """Return the fields of a decision, a record or a refusal that an audience may see, as JSON.
 
     The settings are those of `compose`.
 
@@ -64,7 +64,7 @@ def _for_people(words: GracefulRefusal) -> dict[str, Any]:
 
 
 def _for_agents(source: Source, case: Case) -> dict[str, Any]:
-    """Return what a program acts on: what, why in one code, and what to do next."""
+    """Return the fields that a program acts on: the code, the class and the next step."""
     seen: dict[str, Any] = {
         "code": case.code,
         "refusal_class": case.group.refusal_class,
@@ -100,7 +100,7 @@ def _plain(value: Any) -> Any:
 
 
 def audience_text(source: Source, case: Case, words: GracefulRefusal, audience: Audience) -> str:
-    """Return the text for an audience: words, facts line by line behind the code line, or both."""
+    """Return the text for an audience: words, the refusal line and facts, or both."""
     if audience is Audience.END_USER:
         return words.text
     seen = see(source, case, words, audience)

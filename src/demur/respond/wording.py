@@ -24,7 +24,7 @@ class _Complaint(NamedTuple):
 
 
 def text_problem(part: str, text: str) -> _Complaint | None:
-    """Return what is wrong with the form of one part, or None."""
+    """Return the problem with the form of one part, or None."""
     if len(text) > LONGEST or not text.isprintable():
         return _Complaint(f"`{part}` is one line of at most {LONGEST} characters", None)
     if text != text.strip():

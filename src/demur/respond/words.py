@@ -19,7 +19,7 @@ _MOST_LISTED = 12
 
 
 class _Lists(NamedTuple):
-    """What stands below each other: what is missing, limits, and places that help."""
+    """The bulleted lists: missing fields, constraints, and help lines."""
 
     missing: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class _Lists(NamedTuple):
 def put_in_words(
     case: Case, book: Book, *, slots: Mapping[str, object], resources: Iterable[Any] = ()
 ) -> GracefulRefusal:
-    """Return the refusal for people, in the language of the book.
+    """Return the refusal for people, in the language of the templates.
 
     Raises:
         InputError: No text has a slot of a name that was given.
@@ -57,7 +57,7 @@ def _check_slots(slots: Mapping[str, object], book: Book) -> None:
 
 def _lists(case: Case, book: Book, template: Template, resources: Iterable[Any]) -> _Lists:
     if template.resources:
-        # Somebody in need is not handed a checklist.
+        # A person in need is not given a checklist.
         return _Lists(resources=help_lines((*resources, *case.help), book.resources))
     # INVARIANT: under a hard block the words name no condition that would lift it.
     if case.is_hard:
@@ -81,8 +81,8 @@ def _known(
 
 
 def _wording(template: Template, book: Book, seen: Iterable[str]) -> Wording:
-    """Return the texts to say: those of branches first, then the template's own."""
-    # Somebody in need gets the words that were written for that, and no others.
+    """Return the texts to use: those of matching branches first, then the template's own."""
+    # A person in need gets only the words written for that.
     common = () if template.resources else book.branches
     taken = [one.wording for one in (*template.branches, *common) if set(one.when) <= set(seen)]
     layers = (*taken, template.wording)
@@ -100,7 +100,7 @@ def _sentence(clause: str) -> str:
 
 
 class _Said:
-    """Chosen texts with everything that goes into them."""
+    """Joins the chosen texts and their slot values into a refusal."""
 
     def __init__(
         self, book: Book, wording: Wording, values: Mapping[str, str], lists: _Lists

@@ -19,10 +19,10 @@ _BASE = len(_TRAILS)
 # Two trails after one of the first leads; above that, the last lead and four trails.
 _SHORT = (len(_LEADS) - 1) * _BASE**2
 _LONG = _BASE**4
-# From here on no letter has a form of its own, but for the tags, which nobody sees.
+# No character from here on has a folded form, except the invisible tags.
 _OPAQUE = 0x30000
 _TAGS = range(0xE0000, 0xE1000)
-# Not assigned, for private use, and surrogates: nothing is known about them.
+# Unassigned, private use, surrogates.
 _UNKNOWN = frozenset({"Cn", "Co", "Cs"})
 _BEYOND = 0x10000
 # Marks that change how a letter looks, not which letter it is.
@@ -36,7 +36,7 @@ _MARKS = (
     (0x20D0, 0x20FF),
     (0xFE20, 0xFE2F),
 )
-# Nothing to see, though Unicode files them under letters, marks or symbols.
+# Invisible, although Unicode lists them as letters, marks or symbols.
 _INVISIBLE = (
     (0x115F, 0x1160),
     (0x17B4, 0x17B5),
@@ -52,11 +52,10 @@ _INVISIBLE_EDGES = [edge for first, last in _INVISIBLE for edge in (first, last 
 
 
 class _Folded(dict[int, str]):
-    """The folded form by code point, made when first asked for; a table for `str.translate`.
+    """The folded form by code point, computed on first use; a table for `str.translate`.
 
-    Each form is a text of single bytes. What is not assigned is not remembered: there are a
-    million of those, and text from strangers must not fill the memory, nor take the room of
-    letters that people write.
+    Each form is a text of single bytes. Unassigned code points are not cached: there are a
+    million of them, and untrusted text must not fill the memory.
     """
 
     def __missing__(self, point: int) -> str:
@@ -84,7 +83,7 @@ def fold_character(character: str) -> str:
 
 
 def _within(character: str, edges: list[int]) -> bool:
-    """Return whether a character stands in one of the ranges that begin and end at the edges."""
+    """Return whether a character is in one of the ranges given by their edges."""
     return bisect_right(edges, ord(character)) % 2 == 1
 
 
@@ -101,7 +100,7 @@ def _unit(character: str) -> str:
 
 
 def _outside(character: str, category: str) -> str:
-    """Return the form of a character that nothing in ASCII stands for."""
+    """Return the form of a character without an ASCII counterpart."""
     if category[0] in "LMN" and ord(character) < _LONG:
         return _word_form(ord(character))
     return character.encode("utf-8", "surrogatepass").decode("latin-1")

@@ -25,9 +25,9 @@ _MOST_FILES = 64
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path | None:
-    """Return where compiled databases are kept; None if they are not.
+    """Return the folder of cached databases; None if the cache is off.
 
-    `DEMUR_CACHE` names the folder, or says `off`.
+    `DEMUR_CACHE` names the folder, or is `off`.
     """
     known = os.environ if environment is None else environment
     named = known.get(ENVIRONMENT_VARIABLE, "")
@@ -45,7 +45,7 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path | None:
 
 
 def load(folder: Path, key: str) -> bytes | None:
-    """Return what was kept under the key; None if there is nothing that can be trusted."""
+    """Return the payload cached under the key; None if there is none that can be trusted."""
     try:
         if not _private(folder):
             return None
@@ -60,12 +60,12 @@ def load(folder: Path, key: str) -> bytes | None:
 
 
 def save(folder: Path, key: str, payload: bytes) -> None:
-    """Keep the payload under the key, if the folder is the user's own."""
+    """Cache the payload under the key, if the folder is the user's own."""
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _private(folder):
             return
-        # Made readable by its owner alone, and in place at once or not at all.
+        # Written to a private file and renamed, so that no reader sees half of it.
         handle, name = tempfile.mkstemp(dir=folder, prefix=f"{key}.")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -86,7 +86,7 @@ def _own_file(status: os.stat_result) -> bool:
 
 
 def _private(folder: Path) -> bool:
-    """Return whether nobody but the user and root can put a file there, or put it aside."""
+    """Return whether only the user and root can add, replace or move files in the folder."""
     status = folder.stat()
     if status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
         return False

@@ -16,14 +16,14 @@ __all__ = ["core"]
 _LARGE = 400
 _GAP = 10
 _NEARLY_ANY = 128
-# Less than this says too little.
+# A smaller piece matches too often.
 _SMALLEST = 50
-# How often a page of text holds a word, by its length; and a common one; roughly.
+# Rough counts per page of text: a word by its length, and a common word.
 _BY_LENGTH = (5.0, 5.0, 2.0, 0.2, 0.03, 0.01)
 _LONG = 4
 _OFTEN = 1.0
 _IN_A_PHRASE = 0.2
-# A piece that is met more often costs more in false alarms than its gaps would.
+# A more frequent piece costs more in false alarms than the gaps.
 _SELDOM = 1.15
 
 
@@ -45,7 +45,7 @@ def _without_gaps(node: Node) -> Node:
 
 
 def _pieces(node: Sequence) -> Iterator[Node]:
-    """Yield what stands between the wide gaps."""
+    """Yield the pieces between the wide gaps."""
     piece: list[Node] = []
     for part in _flat(node):
         if not _has_gap(part):
@@ -83,7 +83,7 @@ def _is_seldom(node: Node) -> bool:
 
 
 def _rate(node: Node) -> float:
-    """Return how often a page of text may hold what the node needs."""
+    """Return how often a page of text may hold the words that the node needs."""
     return min((sum(map(_frequency, words)) for words in word_sets(node)), default=_BY_LENGTH[0])
 
 
@@ -91,7 +91,7 @@ def _frequency(text: bytes) -> float:
     words = texts_of(text)
     if len(words) > 1:
         return min(map(_word_frequency, words)) * _IN_A_PHRASE
-    # Between the edges of a word, even a few letters are seldom met.
+    # As a whole word, even a few letters are rare.
     padded = words[0].ljust(_LONG) if is_whole_word(text) else words[0]
     return _word_frequency(padded)
 

@@ -18,34 +18,34 @@ from demur.scan.window import Window
 __all__ = ["CHUNK", "Database", "Engine", "EngineType", "Survey", "default_engine"]
 
 CHUNK = 16 << 10
-# Spans are remembered up to this many bytes of text, and found again in longer ones.
+# Spans are cached for texts up to this many bytes, and searched again in longer ones.
 _REMEMBERED = 1 << 20
-# In one chunk a pattern is looked for in so many places, or in all that lies between them.
+# A pattern is searched in up to this many stretches of a chunk; more are merged.
 _MOST_STRETCHES = 8
 
 _Stretch = tuple[int, int]
 
 
 class Engine(Protocol):
-    """Says which of its expressions match somewhere in a text, faster than one by one."""
+    """Finds which of many expressions match in a text, faster than one by one."""
 
     name: str
 
     def matching(self, data: bytes) -> Mapping[int, Sequence[int]]:
         """Return the indices of expressions that may match: all that do, and seldom another.
 
-        With each come the ends of its matches, in any order; none, if the engine cannot say.
+        Each comes with the ends of its matches, in any order; none if they are not known.
         """
 
 
 class EngineType(Protocol):
-    """A sort of engine."""
+    """A constructor of engines."""
 
-    # Patterns up to this size it takes as they are; of larger ones, what they require.
+    # Larger patterns are replaced by the words they require.
     largest: int
 
     def __call__(self, expressions: Sequence[bytes], *, once: Collection[int] = ()) -> Engine:
-        """Return an engine for the expressions; of those in `once`, it need not say where."""
+        """Return an engine for the expressions; those in `presence_only` need no places."""
 
 
 def default_engine() -> EngineType:
@@ -68,7 +68,7 @@ class Database:
         chunk: int = CHUNK,
         once: bool = False,
     ) -> None:
-        """Take the patterns; where `once`, nobody will ask for their spans."""
+        """Take the patterns; with `presence_only`, spans are not needed."""
         self.patterns = tuple(patterns)
         self._once = once
         self.width = max((pattern.width for pattern in self.patterns), default=0)
@@ -79,7 +79,7 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """What looks for the patterns; compiled on first use."""
+        """The engine; compiled on first use."""
         return self._build().engine
 
     def _build(self) -> "_Built":
@@ -89,7 +89,7 @@ class Database:
             return self._built
 
     def survey(self, data: bytes) -> "Survey":
-        """Return which patterns may match in folded text, ready to say where."""
+        """Return which patterns may match in folded text, and where they may begin."""
         # INVARIANT: the engine decides the speed and never the result.
         places: dict[int, list[_Stretch]] = {}
         if len(data) <= self._chunk:
@@ -101,7 +101,7 @@ class Database:
         return Survey(self.patterns, data, places)
 
     def _look(self, part: bytes, block: "_Block", places: dict[int, list[_Stretch]]) -> None:
-        """Note where patterns may begin in one block."""
+        """Add the places where patterns may begin in one block."""
         engine, under = self._build()
         found = engine.matching(part)
         for clause, ends in found.items():
@@ -116,10 +116,10 @@ class Database:
 
 
 class _Block(NamedTuple):
-    """A chunk, in which matches begin, and where the part begins that is looked at for them.
+    """A chunk in which matches may begin, and where the searched part begins.
 
-    That part is wider by the widest match, and by one byte on either side, so that the edges
-    of words are seen as they are.
+    That part is wider by the widest match, and by one byte on either side, so that word
+    boundaries match correctly.
     """
 
     start: int
@@ -127,7 +127,7 @@ class _Block(NamedTuple):
     first: int
 
     def stretches(self, ends: Sequence[int], width: int) -> list[_Stretch]:
-        """Return where what is so wide may begin, to hold one of what ends at these places."""
+        """Return where a match of this width may begin, given the ends of required parts."""
         if not ends:
             return [(self.start, self.stop)]
         joined: list[_Stretch] = []
@@ -189,7 +189,7 @@ def _build(patterns: Sequence[Pattern], kind: EngineType, *, once: bool) -> _Bui
         small = size(pattern.core) <= kind.largest
         wanted = (written(pattern.core),) if small else pattern.required.clauses
         needs.append([numbers.setdefault(clause, len(numbers)) for clause in wanted])
-        # Single words are met often, and each time would be told.
+        # Single words are frequent, so their places are not recorded.
         vague.update(() if small and not once else needs[-1])
     under: list[list[tuple[int, frozenset[int]]]] = [[] for _ in numbers]
     for index, (first, *others) in enumerate(needs):

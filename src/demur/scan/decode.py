@@ -21,14 +21,14 @@ DEEPEST = 2
 
 _TELLTALE = {
     "escape": r"\\u\{?[0-9a-f]{2}|\\x[0-9a-f]{2}",
-    # With something between the bytes, which for ASCII begin with a digit.
+    # With a separator between the bytes; ASCII bytes begin with a digit.
     "hex": r"[2-7][0-9a-f][ :,](0x)?[2-7][0-9a-f][ :,](0x)?[2-7][0-9a-f]",
     "base64": r"[a-z0-9+/]{20}",
     "url": r"%[0-9a-f]{2}",
     "html": r"&(#x?[0-9a-f]{2}|[a-z]{2,8};)",
     "spaced": r"\b[a-z][ ._*|/,+~\-][a-z][ ._*|/,+~\-][a-z]\b",
     "leet": r"[a-z][01345@$!|][a-z]|\b[01345@$][a-z]{3}",
-    # Named, or seen: frequent words, and those that a hidden instruction needs.
+    # The name of the encoding, or encoded words: frequent ones, and those of instructions.
     "rot13": (
         r"\brot[ \-]?13\b|\bcaesar\b|\bcipher|\bdecipher"
         r"|\b(gur|naq|lbh|lbhe|guvf|gung|jvgu|sebz|cyrnfr|nyy|abg|jung|ubj|jevgr|znxr"
@@ -40,7 +40,7 @@ _TELLTALE = {
         r"|erongi|suoiverp|s?noitcurtsni|metsys|tpmorp|laever|drowssap)\b"
     ),
 }
-# Nothing is hidden behind these, and those turn the whole text.
+# Encodings that hide no further one, and encodings of the whole text.
 _LAST = frozenset({"leet", "spaced"})
 _WHOLE = frozenset({"rot13", "reversed"})
 _KINDS = tuple(_TELLTALE)
@@ -55,7 +55,7 @@ class Reading(NamedTuple):
 
 
 def readings(text: str, folded: Folded) -> Iterator[Reading]:
-    """Yield how else `text` can be read, each reading with the way back to the original."""
+    """Yield the decoded readings of `text`, each with a map back to the original."""
     yield from _readings(text, folded, None, DEEPEST)
 
 

@@ -17,21 +17,21 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*+")
 _HEX = re.compile(
     r"(?<![0-9A-Za-z])(?:0x|\\x)?[0-9A-Fa-f]{2}(?:[ :,]?(?:0x|\\x)?[0-9A-Fa-f]{2}){5,}+"
 )
-# Each of the above holds this, which is found sooner.
+# A faster check: each match of `_HEX` holds a match of this.
 _HEX_DIGITS = re.compile(r"[0-9A-Fa-f]{2}(?:[ :,]?(?:0x|\\x)?[0-9A-Fa-f]{2}){5}")
-# Those that begin with one sign, or one sort of it, pass quickly over everything else.
+# These begin with a fixed sign, so the engine skips other text quickly.
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,31}[0-9]{0,2});")
 _ESCAPE = re.compile(
     r"\\(?:u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*"
     r"|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8})"
 )
-# Each letter says at once that it stands alone: asking at the end would go back and forth.
+# Each letter is checked at once to stand alone, which avoids backtracking.
 _SPACED = re.compile(
     r"[A-Za-z](?<![A-Za-z][A-Za-z])([ ._*|/,+~-])[A-Za-z](?![A-Za-z])"
     r"(?:\1[A-Za-z](?![A-Za-z]))++"
 )
-# Passes over what is all letters, and takes the next word with anything else in it.
+# Skips words of letters, and takes the next word with anything else in it.
 _LEET = re.compile(r"(?:[A-Za-z]*+[^A-Za-z0-9@$!|]++)*+(?:(?P<word>[A-Za-z0-9@$!|]++)|\Z)")
 _LEET_TABLES = {one: str.maketrans("0134578@$!|", f"o{one}eastbasil") for one in "il"}
 _SHORTEST_LEET = 3
@@ -44,15 +44,15 @@ _CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\r")
 _NOT_HEX = re.compile(r"0x|\\x|[ :,]")
 _NOT_BASE64 = str.maketrans("-_", "+/", "\r\n")
 _SHORTEST = 6
-# The beginning says whether a long part is text, before all of it is decoded.
+# The beginning is decoded first, to see whether a long part is text.
 _GLANCE = 256
 
 
 def _as_text(raw: bytes) -> str:
-    """Return the text that the bytes are; nothing if they are none."""
+    """Return the bytes as text; empty if they are no text."""
     if len(raw) < _SHORTEST:
         return ""
-    # Every other byte zero: text in UTF-16, as PowerShell takes it.
+    # If every other byte is zero, it is UTF-16, which PowerShell accepts.
     wide = raw[1::2].count(0) > len(raw) // 3
     try:
         text = raw.decode("utf-16-le" if wide else "utf-8")
@@ -77,7 +77,7 @@ def _base64(text: str) -> Iterator[Patch]:
 
 
 def _unpadded(digits: str) -> bytes:
-    """Return what base64 digits mean, without padding; a last one that means nothing is left."""
+    """Return the bytes of base64 digits without padding; an incomplete last one is dropped."""
     whole = digits[: len(digits) - (len(digits) % 4 == 1)]
     return binascii.a2b_base64(whole + "=" * (-len(whole) % 4))
 
@@ -94,7 +94,7 @@ def _decodes(raw: bytes) -> bool:
     try:
         raw.decode()
     except UnicodeDecodeError as error:
-        # A character that the cut went through is no reason against it.
+        # The last character may have been cut.
         return error.start >= len(raw) - 3
     return True
 
@@ -155,7 +155,7 @@ def leet(text: str, one: str = "i") -> Iterator[Patch]:
         whole = found["word"]
         if whole is None or len(whole) < _SHORTEST_LEET:
             continue
-        # At the end of a word these are what they always are.
+        # At the end of a word these are punctuation.
         word = whole.rstrip("!|")
         if word.isdigit() or word.isalpha():
             continue
@@ -166,7 +166,7 @@ def leet(text: str, one: str = "i") -> Iterator[Patch]:
 
 
 def _ones(word: str) -> str:
-    """Return the word with each 1 read where its place says how: `1s`, `a11`, `evi1`."""
+    """Return the word with each 1 whose letter its place shows: `1s`, `a11`, `evi1`."""
     doubled = word.replace("11", "ll")
     ended = doubled[:-1] + "l" if doubled.endswith("1") else doubled
     return "i" + ended[1:] if ended.startswith("1") else ended
@@ -176,7 +176,7 @@ def _smuggled(text: str) -> Iterator[Patch]:
     for found in _SMUGGLED.finditer(text):
         via = str(found.lastgroup)
         if decoded := _UNSEEN[via](found[0]):
-            # A text of its own, whatever the letters around it.
+            # Spaces keep it apart from the letters around it.
             yield Patch(found.start(), found.end(), f" {decoded} ", via)
 
 
@@ -190,7 +190,7 @@ def _selectors(run: str) -> str:
 
 
 def _zero_width(run: str) -> str:
-    """Read two sorts of characters as bits, the first sort as 0 or as 1."""
+    """Read two kinds of characters as bits, the first kind as 0 or as 1."""
     sorts = sorted(set(run))
     if len(sorts) != 2:
         return ""
@@ -205,7 +205,7 @@ def _zero_width(run: str) -> str:
 
 def rot13(text: str) -> str:
     """Return `text` with each letter 13 places on."""
-    # Byte by byte, for speed: no byte of another letter is that of an ASCII letter.
+    # On bytes, for speed: in UTF-8, ASCII bytes occur only as ASCII letters.
     return text.encode("utf-8", "surrogatepass").translate(_ROT13).decode("utf-8", "surrogatepass")
 
 
@@ -218,7 +218,7 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 _TURNED = _LETTERS[13:] + _LETTERS[:13]
 _ROT13 = bytes.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
 
-# In the order in which they are believed where two could read the same.
+# In order of precedence, where two decoders match the same text.
 DECODERS: dict[str, Callable[[str], Iterator[Patch]]] = {
     "smuggled": _smuggled,
     "escape": _escape,

@@ -23,7 +23,7 @@ _CONTROLS = bytes(byte for byte in (*range(32), 127) if byte not in _SPACES)
 _TABLE = bytes(32 if byte in _SPACES else byte for byte in range(256)).lower()
 _SPACE_RUN = re.compile(b"  +")
 _FEW = 16
-# The way back is worked out for wide pieces of the text, and within one of them for small ones.
+# The map to the original is computed for wide pieces, and for small pieces within one.
 _WIDE = 8_192
 _PIECE = 256
 _HIDDEN = frozenset(
@@ -43,8 +43,8 @@ _CAPITALS = frozenset(CAPITALS)
 _CAPITAL = re.compile("(?<=[A-Za-z])[{0}]|[{0}](?=[A-Za-z])".format("".join(CAPITALS)))
 
 
-# Of Latin-1, most characters are one byte when folded or none; the others are put in afterwards,
-# and none of their forms holds the byte of another.
+# Most Latin-1 characters fold to one byte or none; longer forms are replaced afterwards, and
+# none of these forms holds the byte of another.
 _LATIN = tuple(FOLDED[point].encode("latin-1") for point in range(256))
 _LATIN_LONG = {number: form for number, form in enumerate(_LATIN) if len(form) > 1}
 _LATIN_GONE = bytes(number for number, form in enumerate(_LATIN) if not form)
@@ -63,7 +63,7 @@ class Folded:
 
     def __init__(self, text: str, data: bytes, *, hidden: bool = False) -> None:
         self.data = data
-        # Whether the text holds characters that nobody sees and that can carry a message.
+        # Whether the text holds invisible characters that can carry a message.
         self.hidden = hidden
         self._text = text
         self._wide: list[_Offset] | None = None
@@ -157,7 +157,7 @@ def _others(text: str) -> set[str]:
 def _fold_wide(text: str, others: set[str]) -> bytes:
     """Return the folded form of a text in which no other characters than these are not ASCII."""
     raw = text.encode("utf-8", "surrogatepass")
-    # Where other letters are few, replacing each is faster than looking at every character.
+    # If other letters are few, replacing each is faster than translating every character.
     if len(raw) - len(text) > len(text) // _FEW:
         return text.translate(FOLDED).encode("latin-1")
     data = raw.translate(_TABLE, _CONTROLS)

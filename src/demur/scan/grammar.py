@@ -269,7 +269,7 @@ class _Parser:
 
 
 def _repeats(node: Node) -> int:
-    """Return how deep repeats multiply; re2 refuses more than a thousand."""
+    """Return the product of nested repeats; re2 rejects more than a thousand."""
     match node:
         case Repeat(part, _, most):
             return most * _repeats(part)

@@ -20,17 +20,17 @@ from demur.scan.re2_engine import Re2Engine
 __all__ = ["HyperscanEngine"]
 
 _EXACT = hyperscan.HS_FLAG_DOTALL
-# What is met everywhere is told once.
+# Frequent expressions are reported once.
 _ONCE = _EXACT | hyperscan.HS_FLAG_SINGLEMATCH
 _ROUGH = _ONCE | hyperscan.HS_FLAG_PREFILTER
 _MODE = hyperscan.HS_MODE_BLOCK
 
 
 class HyperscanEngine:
-    """Says which of the expressions may match somewhere in a text. Safe to share."""
+    """Finds which expressions may match in a text. Safe to share between threads."""
 
     name = "hyperscan"
-    # Larger ones take too long to compile.
+    # Larger patterns take too long to compile.
     largest = 1_000
 
     def __init__(self, expressions: Sequence[bytes], *, once: Collection[int] = ()) -> None:
@@ -41,9 +41,9 @@ class HyperscanEngine:
         self._fallback = Re2Engine([expressions[index] for index in self._rest])
 
     def matching(self, data: bytes) -> dict[int, list[int]]:
-        """Return the indices of the expressions that may match, all that do at least, and where.
+        """Return the indices of expressions that may match, with the ends of their matches.
 
-        That is: where each match ends, in no order; or nothing, where it cannot say.
+        No expression that matches is left out. The ends are unordered, or empty if unknown.
         """
         found: dict[int, list[int]] = {}
         if self._database is not None:
@@ -58,7 +58,7 @@ class HyperscanEngine:
         return found
 
     def _load(self, expressions: list[bytes]) -> "hyperscan.Database | None":
-        """Return the database for the expressions: the one that was kept, or a new one."""
+        """Return the database for the expressions, from the cache or compiled."""
         folder = cache_folder()
         flags = [_ONCE if index in self._once else _EXACT for index in range(len(expressions))]
         key = _key(expressions, flags)
@@ -76,14 +76,14 @@ class HyperscanEngine:
         return database
 
     def _compile_rest(self, expressions: list[bytes]) -> "hyperscan.Database | None":
-        """Return a database of what can be compiled, and remember what cannot."""
+        """Return a database of the expressions that compile, and record the others."""
         flags = []
         for index, expression in enumerate(expressions):
             usable = [flag for flag in (_ONCE, _ROUGH) if _compile([expression], [flag])]
             flags.append(usable[0] if usable else 0)
             if not usable:
                 self._rest.append(index)
-        # What is looked for roughly does not end where matches do.
+        # Approximate matches do not end where exact ones do.
         self._once = set(range(len(expressions)))
         database = _compile(expressions, flags)
         if database is None:
@@ -115,7 +115,7 @@ def _compile(expressions: list[bytes], flags: list[int]) -> "hyperscan.Database 
 
 
 def _key(expressions: list[bytes], flags: list[int]) -> str:
-    """Return a name for the database that these expressions make with this very library."""
+    """Return a cache key for these expressions and this version of the library."""
     probe = hyperscan.Database(mode=_MODE)
     probe.compile(expressions=[b"probe"], ids=[0], elements=1, flags=_EXACT)
     about = f"{version('hyperscan')} {probe.info()!r} {platform.machine()} {flags}"

@@ -9,7 +9,7 @@ compatibility decomposition finds it.
 
 __all__ = ["CAPITALS", "LOOKALIKES"]
 
-# ASCII first, then what is read as it. Small letters only: text is casefolded before.
+# The ASCII letter, then its look-alikes. Lower case only: text is casefolded before.
 _ROWS = (
     "a аɑαᴀɐ⍺ꭺ",
     "b вƅьʙɓβƀᏼ",
@@ -52,7 +52,7 @@ _ROWS = (
 
 LOOKALIKES = {letter: row[0] for row in reversed(_ROWS) for letter in row[2:]}
 
-# Letters written as two, and blocks of letters in boxes that decomposition does not open.
+# Ligatures, and boxed letters that compatibility decomposition leaves as they are.
 LOOKALIKES |= {"æ": "ae", "œ": "oe", "ð": "d", "ĳ": "ij", "…": "..."}
 for _first in (0x1F150, 0x1F170, 0x1F1E6):
     LOOKALIKES |= {chr(_first + place): chr(ord("a") + place) for place in range(26)}

@@ -26,9 +26,9 @@ class Pattern:
 
     def __init__(self, source: str, node: Node) -> None:
         self.source = source
-        # For the engines: over bytes, and the same in each of them.
+        # The regular expression over bytes, the same for all engines.
         self.expression = written(node)
-        # The most bytes of folded text that one match takes.
+        # The maximum number of bytes of folded text in a match.
         self.width = widths(node)[1]
         self._node = node
         self._core: Node | None = None
@@ -36,14 +36,14 @@ class Pattern:
 
     @property
     def required(self) -> Required:
-        """What every text holds in which it matches; faster to look for."""
+        """Words that every matching text holds; faster to search for."""
         if self._required is None:
             self._required = required(self._node)
         return self._required
 
     @property
     def core(self) -> Node:
-        """What every match holds; faster to look for, and seldom met elsewhere."""
+        """A part that every match holds; faster to search for, and rare elsewhere."""
         if self._core is None:
             self._core = core(self._node)
         return self._core

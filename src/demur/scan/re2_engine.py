@@ -8,7 +8,7 @@ import re2
 
 __all__ = ["Re2Engine", "searcher"]
 
-# The automaton of a rule set is built while matching; too little room makes it forget.
+# re2 builds the automaton while matching; with too little memory it starts over.
 _MEMORY = 256 << 20
 
 
@@ -30,19 +30,19 @@ def searcher(expression: bytes) -> Any:
 
 
 class Re2Engine:
-    """Says which of the expressions match somewhere in a text. Safe to share."""
+    """Finds which expressions match in a text. Safe to share between threads."""
 
     name = "re2"
-    # Its automaton is made while it runs: that of words stays small.
+    # The automaton is built while matching, and stays small for words alone.
     largest = 0
 
     def __init__(self, expressions: Sequence[bytes], *, once: Collection[int] = ()) -> None:
-        del once  # It says everything once.
+        del once  # It never reports places.
         self._set = re2.Set.SearchSet(_options(longest=False))
         for expression in expressions:
             self._set.Add(expression)
         self._set.Compile()
 
     def matching(self, data: bytes) -> dict[int, list[int]]:
-        """Return the indices of the expressions that match; it cannot say where."""
+        """Return the indices of the expressions that match, without places."""
         return {index: [] for index in sorted(self._set.Match(data) or ())}

@@ -12,7 +12,7 @@ from demur.scan.tree import Boundary, Choice, Literal, Node, OneOf, Repeat, Sequ
 
 __all__ = ["DULL", "Required", "is_whole_word", "required", "texts_of", "word_sets"]
 
-# What is met more often than this in a page of text tells little.
+# Words that occur more often per page of text rule out too little.
 DULL = 0.5
 
 # Stands for `\b` within a word; folded text never holds it.
@@ -21,16 +21,16 @@ _MOST_TEXTS = 200
 _MOST_WORDS = 1_000
 _MOST_CLAUSES = 3
 _LONGEST_WORD = 24
-# How often a page of text has a given word, by its length; and a common word; roughly.
+# Rough counts per page of text: a word by its length, and a common word.
 _BY_LENGTH = (50.0, 20.0, 5.0, 0.4, 0.1, 0.04, 0.02, 0.01)
 _OFTEN = 0.3
 _IN_A_PHRASE = 0.2
-# What a word more may cost, in the same measure.
+# The cost of each word in a clause, in the same measure.
 _COST = 0.001
 
 
 class Required(NamedTuple):
-    """Expressions that all match wherever a pattern does, and how often a page has the rarest."""
+    """Expressions that match wherever a pattern does, and the rate of the rarest per page."""
 
     clauses: tuple[bytes, ...]
     odds: float
@@ -47,9 +47,9 @@ _ANYTHING = _Needs(None)
 
 
 def required(node: Node) -> Required:
-    """Return what a text must hold for the node to match, the rarest first."""
+    """Return the words that a text must hold for the node to match, the rarest first."""
     found = sorted((_odds(words), sorted(words)) for words in set(word_sets(node)))
-    # What is met everywhere costs time at each place, and only as last resort is worth that.
+    # Frequent words cost time at each place, so they are only the last resort.
     telling = [words for odds, words in found if odds < DULL] or [words for _, words in found[:1]]
     if not telling:
         return Required((written(node),), _BY_LENGTH[0])
@@ -94,12 +94,12 @@ def _word_frequency(word: bytes) -> float:
 
 
 def _worth(words: frozenset[bytes]) -> tuple[float, list[bytes]]:
-    """Return what to choose a clause by, the best first: it is rare, and has not too many words."""
+    """Return the cost of a clause: rare words and few of them are cheap."""
     return _odds(words) + _COST * len(words), sorted(words)
 
 
 def _settled(needs: _Needs) -> tuple[frozenset[bytes], ...]:
-    """Return the clauses, the texts among them if they are all that can match."""
+    """Return the clauses, with the texts as one more if they are all that can match."""
     if needs.texts is None or any(len(text.strip(_EDGE)) < 2 for text in needs.texts):
         return needs.clauses
     return (*needs.clauses, needs.texts)
@@ -123,9 +123,9 @@ def _needs(node: Node) -> _Needs:
 
 
 def _edged(parts: tuple[Node, ...]) -> Iterator[Node]:
-    """Yield the parts, with the edges of words around a choice moved into its options.
+    """Yield the parts, with word boundaries around a choice moved into its options.
 
-    There they keep `cat` from being met in `education`, even if the options are many.
+    There they keep `cat` from matching in `education`, even if the options are many.
     """
     for index, part in enumerate(parts):
         if isinstance(part, Choice):
@@ -146,7 +146,7 @@ def _repeated(part: _Needs, least: int, most: int) -> _Needs:
 
 
 def _in_turn(parts: list[_Needs]) -> _Needs:
-    """Join what may stand side by side, as long as it stays few; what does not is a clause."""
+    """Join neighbouring texts as long as they are few; others become clauses."""
     found: list[frozenset[bytes]] = []
     texts: frozenset[bytes] = frozenset({b""})
     whole = True

@@ -34,7 +34,7 @@ class OneOf(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """The edge of a word; takes no bytes."""
+    """A word boundary; matches no bytes."""
 
 
 class Sequence(NamedTuple):
@@ -50,7 +50,7 @@ class Choice(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """The same part from `least` to `most` times."""
+    """The same part from `min_count` to `max_count` times."""
 
     part: "Node"
     least: int
@@ -63,7 +63,7 @@ ANY = OneOf(frozenset(range(256)))
 
 
 def widths(node: Node) -> tuple[int, int]:
-    """Return the fewest and the most bytes that the node can match."""
+    """Return the minimum and maximum number of bytes that the node can match."""
     match node:
         case Literal(text):
             return len(text), len(text)
@@ -83,7 +83,7 @@ def widths(node: Node) -> tuple[int, int]:
 
 
 def size(node: Node) -> int:
-    """Return how many positions an automaton for the node has, written out in full."""
+    """Return the number of positions of an automaton for the node, repeats written out."""
     match node:
         case Literal(text):
             return len(text)

@@ -32,7 +32,7 @@ class Part(NamedTuple):
     backwards: bool = False
 
     def origin(self, place: int) -> tuple[int, int]:
-        """Return the characters that the one at `place` came from: one, or all if none can say."""
+        """Return the original characters of the one at `place`: one, or the whole part."""
         if self.end - self.start != self.last - self.first:
             return self.first, self.last
         into = place - self.start
@@ -41,11 +41,11 @@ class Part(NamedTuple):
 
 
 class View(NamedTuple):
-    """Text with decoded parts in their places; what stands between them is as it was."""
+    """Text with decoded parts in place; the text between them is unchanged."""
 
     text: str
     parts: tuple[Part, ...]
-    # What this was decoded from, if that is itself a view.
+    # The view that this was decoded from, if any.
     parent: "View | None" = None
 
     def span(self, start: int, end: int) -> tuple[int, int]:
@@ -56,7 +56,7 @@ class View(NamedTuple):
     def via(self, start: int, end: int) -> str:
         """Return the encodings that `text[start:end]` came through, like `base64+hex`.
 
-        Nothing, if this view adds nothing there to what is seen without it.
+        Empty if this view decoded nothing there.
         """
         index = bisect_right(self.parts, start, key=_end)
         if index == len(self.parts) or self.parts[index].start >= end:
@@ -86,8 +86,8 @@ class View(NamedTuple):
 def patched(text: str, patches: Iterable[Patch], parent: View | None = None) -> View | None:
     """Return `text` with the patches in place; None if there are none.
 
-    Of patches that overlap, the first that begins counts; of those that begin together,
-    the one that was named first.
+    Of overlapping patches the one that begins first is used; of those with one start, the
+    first given.
     """
     pieces: list[str] = []
     parts: list[Part] = []

@@ -10,15 +10,15 @@ __all__ = ["Window"]
 
 
 class Window(NamedTuple):
-    """The stretch of `data` from `start` to `end`; it may reach beyond the text."""
+    """The stretch of `data` in which matches may begin; it may reach beyond the text."""
 
     data: bytes
     start: int
     end: int
 
     def spans(self, pattern: Pattern) -> Iterator[tuple[int, int]]:
-        """Yield where the pattern matches from a place in the stretch on, in order."""
-        # One byte more on either side, so that the edges of words are seen as they are.
+        """Yield the matches that begin in the stretch, in order."""
+        # One more byte on either side, so that word boundaries match correctly.
         first = max(self.start - 1, 0)
         part = self.data[first : self.end + pattern.width + 1]
         for found in searcher(pattern.expression).finditer(part, max(self.start, 0) - first):
@@ -28,5 +28,5 @@ class Window(NamedTuple):
             yield start + first, end + first
 
     def has(self, pattern: Pattern) -> bool:
-        """Return whether the pattern matches from a place in the stretch on."""
+        """Return whether a match begins in the stretch."""
         return next(self.spans(pattern), None) is not None

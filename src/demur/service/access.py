@@ -32,7 +32,7 @@ _TOKEN = re.compile(r"demur_[a-z2-7]{8}_[a-z2-7]{52}", re.ASCII)
 
 
 class Role(StrEnum):
-    """What a key is for. `admin` includes the others, and makes and revokes keys."""
+    """The roles of a key. `admin` includes the others, and creates and revokes keys."""
 
     DECIDE = "decide"
     READ = "read"
@@ -41,7 +41,7 @@ class Role(StrEnum):
 
 
 class Principal(NamedTuple):
-    """Who calls. `tenant` is None for a key of all tenants: then a request may name any."""
+    """The caller. `tenant` is None for a key of all tenants: then a request may name any."""
 
     name: str
     tenant: str | None
@@ -52,24 +52,24 @@ class Principal(NamedTuple):
         return role in self.roles or Role.ADMIN in self.roles
 
     def sees(self, tenant: str) -> bool:
-        """Return whether a tenant's records are the caller's business."""
+        """Return whether the caller may see a tenant's records."""
         return self.tenant is None or self.tenant == tenant
 
     @property
     def acts_for(self) -> str:
-        """The tenant whose decisions these are, unless a request names another."""
+        """The tenant that the caller decides for, unless a request names another."""
         return DEFAULT_TENANT if self.tenant is None else self.tenant
 
 
-# Whoever can reach a loopback address of this machine; only while there is no key. Keys are
-# made by whoever can write to the store, and not by every program on the machine.
+# Any caller on a loopback address, while there is no key. Not an admin: only a user who can
+# write to the store creates keys, not every program on the machine.
 LOCAL = Principal("local", None, frozenset(Role) - {Role.ADMIN})
-# Whoever asks what everybody may ask. No tenant has an empty name.
+# A caller without a key, on a route that needs none. No tenant has an empty name.
 NOBODY = Principal("nobody", "", frozenset())
 
 
 class NewKey(NamedTuple):
-    """A key that was just made. `token` is shown once and stored nowhere."""
+    """A new key. `token` is shown once and stored nowhere."""
 
     token: str
     key: ApiKey
@@ -87,7 +87,7 @@ def make_key(
     """Return a new key for a tenant; an empty name is for all of them.
 
     Raises:
-        InputError: There is no such role, or none was named, or a text cannot be used.
+        InputError: A role is unknown or missing, or a text is invalid.
     """
     known = ", ".join(Role)
     try:
@@ -102,7 +102,7 @@ def make_key(
     try:
         expires_at = None if lifetime is None else timestamp(now + lifetime)
     except OverflowError:
-        raise InputError("a key cannot last that long", where="days") from None
+        raise InputError("the lifetime of the key is too long", where="days") from None
     key_id = _text(entropy(_ID_BYTES))
     token = f"{_PREFIX}_{key_id}_{_text(entropy(_SECRET_BYTES))}"
     key = ApiKey(
@@ -119,7 +119,7 @@ def make_key(
 
 
 def digest_of(token: str) -> str:
-    """Return what is stored of a key."""
+    """Return the digest under which a key is stored."""
     return f"sha256:{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
@@ -131,22 +131,22 @@ def _check_text(name: str, text: str, longest: int) -> None:
     if len(text) > longest:
         raise InputError(f"at most {longest} characters, not {len(text)}", where=name)
     if not text.isprintable():
-        raise InputError("it holds a character that cannot be shown", where=name)
+        raise InputError("it contains an unprintable character", where=name)
 
 
 class _Entry(NamedTuple):
-    """A key in the book: who it stands for, nobody if it was revoked, and until when."""
+    """A cached key: its caller, None if it was revoked, and when it expires."""
 
     caller: Principal | None
     expires_at: str | None
 
 
 class Doorkeeper:
-    """Knows callers by their keys. Safe to share between threads.
+    """Maps keys to callers. Safe to share between threads.
 
-    What keys may do is remembered for `memory_s`, so a key that is revoked works that much
-    longer at most. `open_to_local` lets calls without a key in as long as no key was ever made:
-    only for loopback. The first key ends that as soon as what is remembered is read again.
+    Keys are cached for `memory_s`, so a revoked key works that much longer at most.
+    `allow_local` admits loopback calls without a key as long as no key was ever created. The
+    first key ends that at the next reading of the keys.
     """
 
     def __init__(
@@ -163,20 +163,20 @@ class Doorkeeper:
         self._book = KeyBook(self._entries, memory_s=memory_s)
 
     def remembered(self, token: str | None, *, here: bool = True) -> Principal | None:
-        """Return the caller if that takes no look into the store, or None.
+        """Return the caller if the cache knows it, without a look into the store; else None.
 
-        `here` says that the call came straight from this machine.
+        `is_local` says that the call came directly from this machine.
         """
         if token is None:
             return LOCAL if here and self.open_to_local and self._book.known_empty() else None
         return self._valid(self._book.known(digest_of(token)))
 
     async def admit(self, token: str | None, *, here: bool = True) -> Principal:
-        """Return who calls with this key. May wait for the store; the event loop runs on.
+        """Return the caller that a key belongs to. May wait for the store; the event loop runs on.
 
         Raises:
-            ProblemError: Nobody does: there is no such key, or no longer.
-            StorageError: The store cannot be asked.
+            ProblemError: The key is missing, unknown, expired or revoked.
+            StorageError: The store cannot be read.
         """
         caller = self.remembered(token, here=here)
         if caller is not None:
@@ -189,12 +189,12 @@ class Doorkeeper:
         return found
 
     def close(self) -> None:
-        """Ask the store no more."""
+        """Stop reading keys from the store."""
         self._book.close()
 
     def _entries(self) -> dict[str, _Entry]:
         keys = [] if self._store is None else self._store.keys()
-        # A door that somebody locked once stays locked: keys that were revoked are in the book.
+        # Revoked keys stay in the cache: once a key was created, calls without one are refused.
         return {
             key.digest: _Entry(None if key.revoked_at else _principal(key), key.expires_at)
             for key in keys
@@ -209,10 +209,10 @@ class Doorkeeper:
 
 
 def _possible(token: str | None) -> str:
-    """Return the key if it could be one; what could not is not worth a look."""
+    """Return the token if it has the form of a key; others are refused without a look-up."""
     if token is None:
         raise ProblemError(
-            401, ReasonCode.AUTHORIZATION_MISSING, "a key is needed", headers=_CHALLENGE
+            401, ReasonCode.AUTHORIZATION_MISSING, "an API key is required", headers=_CHALLENGE
         )
     if _TOKEN.fullmatch(token) is None:
         raise _unknown()
@@ -233,6 +233,6 @@ def _unknown() -> ProblemError:
 
 def _principal(key: ApiKey) -> Principal:
     known = set(Role)
-    # A role of a newer version is nothing that this one could grant.
+    # Ignore roles that a newer version of demur may have stored.
     roles = frozenset(Role(role) for role in key.roles.split() if role in known)
     return Principal(key.key_id, key.tenant or None, roles)

@@ -22,7 +22,7 @@ from demur.service.service import Service
 
 __all__ = ["build_app"]
 
-_WHY = {404: "there is nothing at this address", 405: "this address takes no such method"}
+_WHY = {404: "no such route", 405: "the route does not support this method"}
 
 
 def build_app(service: Service, pages: Iterable[StarletteRoute] = ()) -> Starlette:
@@ -48,7 +48,7 @@ def build_app(service: Service, pages: Iterable[StarletteRoute] = ()) -> Starlet
 
 
 class _App(Starlette):
-    """Hands calls of well-known addresses to their endpoints without a search."""
+    """Dispatches fixed paths to their endpoints without a search through all routes."""
 
     def __init__(self, direct: "Mapping[str, _Direct]", **settings: Any) -> None:
         super().__init__(**settings)
@@ -65,7 +65,7 @@ class _App(Starlette):
 
 
 class _Direct(NamedTuple):
-    """An address that is known in full."""
+    """A path without free parts, and its endpoint."""
 
     method: str
     endpoint: Endpoint
@@ -73,7 +73,7 @@ class _Direct(NamedTuple):
 
 
 class _Address:
-    """All methods of one address."""
+    """All methods of one path."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
         self.endpoints = endpoints
@@ -82,7 +82,7 @@ class _Address:
             self._endpoints["HEAD"] = endpoints["GET"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a call to whoever answers its method."""
+        """Dispatch a call by its method."""
         endpoint = self._endpoints.get(scope["method"])
         if endpoint is None:
             raise HTTPException(405, headers={"allow": ", ".join(sorted(self._endpoints))})
@@ -97,7 +97,7 @@ def _addresses(routes: Iterable[Route], service: Service) -> dict[str, _Address]
 
 
 def _direct(addresses: Mapping[str, _Address]) -> Iterator[tuple[str, _Direct]]:
-    """Yield every address without a part that could be anything."""
+    """Yield every path that has no free part."""
     for path, address in addresses.items():
         method, endpoint = next(iter(address.endpoints.items()))
         if "{" not in path:
@@ -108,10 +108,10 @@ def _direct(addresses: Mapping[str, _Address]) -> Iterator[tuple[str, _Direct]]:
 
 
 async def _nowhere(_: Request, error: Exception) -> Response:
-    """Answer a call that no route takes."""
+    """Answer a call that matches no route."""
     assert isinstance(error, HTTPException)
     status = error.status_code
-    problem = invalid(status, _WHY.get(status, "this call cannot be used"))
+    problem = invalid(status, _WHY.get(status, "invalid request"))
     headers = {name.decode(): value.decode() for name, value in SECURITY}
     return Response(
         json_bytes(problem_of(problem)), status, {**headers, **(error.headers or {})}, MEDIA_TYPE

@@ -1,4 +1,4 @@
-"""The body of a call, read up to its limit and no longer than its time."""
+"""Read the body of a call, up to a size and within a time."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ LOG_TYPES = (
     *("text/plain", "application/octet-stream", "application/gzip"),
     *("application/zstd", "application/x-ndjson"),
 )
-# Whoever still sends after this is not listened to.
+# Close the connection, so that the rest of the body need not be read.
 _CLOSE = {"connection": "close"}
 
 
@@ -24,14 +24,14 @@ async def read_body(
     """Return the whole body.
 
     Raises:
-        ProblemError: It is too large, too slow, broken off, or of another type.
+        ProblemError: It is too large, too slow, incomplete, or of another type.
     """
     try:
         _check_head(route, headers, largest)
         async with asyncio.timeout(timeout_s):
             return await _read(receive, largest)
     except TimeoutError:
-        raise _closing(invalid(408, f"the body took longer than {timeout_s:g} s")) from None
+        raise _closing(invalid(408, f"the body was not received within {timeout_s:g} s")) from None
     except ProblemError as error:
         raise _closing(error) from None
 
@@ -54,7 +54,7 @@ async def _read(receive: Receive, largest: int) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise invalid(400, "the body broke off")
+            raise invalid(400, "the body is incomplete")
         part = message.get("body", b"")
         size += len(part)
         if size > largest:
@@ -65,7 +65,7 @@ async def _read(receive: Receive, largest: int) -> bytes:
 
 
 def _too_large(largest: int) -> ProblemError:
-    return invalid(413, f"a body has at most {largest} bytes")
+    return invalid(413, f"the body must not exceed {largest} bytes")
 
 
 def _closing(error: ProblemError) -> ProblemError:

@@ -13,8 +13,8 @@ __all__ = ["Buckets"]
 class Buckets:
     """At most `rate` calls a second for each key on average, and `burst` at once.
 
-    There are as many buckets as keys, or `most`: then those who come new wait until others have
-    waited long enough to be forgotten. To be used in one thread.
+    There is a bucket for each key, `max_keys` at most: then a new key waits until an idle bucket
+    is dropped. Not safe to share between threads.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Buckets:
         self._levels: dict[str, tuple[float, float]] = {}
 
     def wait(self, key: str) -> float:
-        """Count a call, and return 0; or, if it is too much, the seconds to wait."""
+        """Count a call and return 0, or return the seconds to wait if it is over the limit."""
         now = self._seconds()
         if key not in self._levels and not self._has_room(now):
             return 1 / self._rate
@@ -45,7 +45,7 @@ class Buckets:
         return 0.0
 
     def _has_room(self, now: float) -> bool:
-        """Return whether there is room for one more, once those who owe nothing are forgotten."""
+        """Return whether there is room for one more key, after empty buckets were dropped."""
         if self._most is None:
             return True
         if len(self._levels) >= self._most:

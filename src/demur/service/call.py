@@ -18,12 +18,12 @@ __all__ = ["Answer", "Call", "answer", "json_bytes"]
 T = TypeVar("T")
 json_bytes = msgspec.json.Encoder().encode
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
-# No number that is asked for has more digits.
+# Longer numbers are out of range for every parameter.
 _DIGITS = 9
 
 
 class Answer(NamedTuple):
-    """What goes back."""
+    """The answer to a call."""
 
     content: bytes
     status: int = 200
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What came in: who calls, what for, and with which body."""
+    """One call: its caller, path, query, body and headers."""
 
     service: "Service"
     caller: Principal
@@ -42,14 +42,14 @@ class Call(NamedTuple):
     headers: Mapping[str, str] = {}
 
     def read(self, kind: type[T]) -> T:
-        """Return the body as a value of a type.
+        """Return the body, decoded as a type.
 
         Raises:
-            ProblemError: It is none.
+            ProblemError: It is no JSON, or not of that type.
         """
         decoder = _decoders.get(kind)
         if decoder is None:
-            # There are as many types as routes.
+            # Bounded: there are only as many types as routes.
             decoder = _decoders[kind] = msgspec.json.Decoder(kind)
         try:
             value: T = decoder.decode(self.body)
@@ -65,21 +65,21 @@ class Call(NamedTuple):
         return value
 
     def number(self, name: str, default: int, *, most: int) -> int:
-        """Return a whole number of the query, from 1 to `most`.
+        """Return a whole number of the query, from 1 to `maximum`.
 
         Raises:
-            ProblemError: It is none, or too large.
+            ProblemError: It is no number, or out of range.
         """
         text = self.query.get(name)
         if text is None:
             return default
         usual = len(text) <= _DIGITS and text.isascii() and text.isdigit()
         if not usual or not 1 <= int(text) <= most:
-            raise invalid(422, f"`{text[:40]}` is no number from 1 to {most}", name)
+            raise invalid(422, f"`{text[:40]}` is not a number from 1 to {most}", name)
         return int(text)
 
     def tenant(self) -> str | None:
-        """Return whose records are asked for: the caller's, or those that one of all names.
+        """Return the tenant to read: the caller's own, or the one that a key of all tenants names.
 
         Raises:
             ProblemError: The caller may not see them.

@@ -1,8 +1,8 @@
 """An endpoint: one route as an ASGI application.
 
-The order is that of cost: who calls, how often, may they, and only then the body, which is
-read up to its limit and no longer than its time. Whatever goes wrong is a problem with a
-code; nothing of demur's inside is shown.
+It checks in the order of cost: caller, rate, role, and only then the body, which it reads up to
+a size and within a time. Every failure becomes a problem with a reason code; no internals of
+demur are shown.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Endpoint:
         settings = service.settings
         self._largest = settings.largest_log if route.log else settings.largest_body
         self._names = frozenset(name.lower() for name in (settings.host, *settings.hosts))
-        # Pages may be asked for with whatever a link carries; a program that mistypes must know.
+        # Pages ignore unknown parameters, which links may carry. The API rejects them as typos.
         self._known = route.query if route.path.startswith(_API) else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,12 +63,12 @@ class Endpoint:
             answer = await self._answered(scope, headers, receive)
         except ProblemError as error:
             answer = self.refused(error, headers)
-        except Exception as error:  # noqa: BLE001 - whatever failed, the caller gets an answer
+        except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             answer = self.refused(self._problem(error), headers)
         await send_answer(answer, send, head=scope["method"] == "HEAD")
 
-    def refused(self, error: ProblemError, headers: Mapping[str, str]) -> Answer:  # noqa: ARG002 - pages look at them
-        """Return what is answered instead."""
+    def refused(self, error: ProblemError, headers: Mapping[str, str]) -> Answer:  # noqa: ARG002 - pages do
+        """Return the answer for an error."""
         return Answer(json_bytes(problem_of(error)), error.status, MEDIA_TYPE, error.headers)
 
     async def _answered(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> Answer:
@@ -95,7 +95,7 @@ class Endpoint:
 
     async def _caller(self, scope: Scope, headers: Mapping[str, str]) -> Principal:
         token, door = token_of(headers), self._service.doorkeeper
-        # Not from a proxy, nor to a server that listens elsewhere than the settings say.
+        # Calls that a proxy forwarded do not count as local.
         here = token is None and _is_here(scope, headers)
         known = door.remembered(token, here=here)
         if known is not None:
@@ -103,7 +103,7 @@ class Endpoint:
         return NOBODY if self.route.role is None else await door.admit(token, here=here)
 
     async def _admitted(self, caller: Principal) -> None:
-        """Refuse a caller who may not, or not that often."""
+        """Refuse a caller that lacks the role or exceeds its rate."""
         role = self.route.role
         if role is None:
             return
@@ -111,10 +111,10 @@ class Endpoint:
         if not caller.may(role):
             raise ProblemError(403, ReasonCode.PERMISSION_DENIED, f"this key has no role `{role}`")
         if self.route.all_tenants and caller.tenant is not None:
-            raise ProblemError(403, ReasonCode.PERMISSION_DENIED, "this takes a key of all tenants")
+            raise ProblemError(403, ReasonCode.PERMISSION_DENIED, "this needs a key of all tenants")
 
     def _problem(self, error: Exception) -> ProblemError:
-        """Return what a caller is told of an error."""
+        """Return the problem that a caller gets for an error."""
         if isinstance(error, StorageError | LimiterUnavailableError):
             _log.warning("%s: %s", self.route.name, error.problem)
             return _unavailable()
@@ -122,19 +122,19 @@ class Endpoint:
             return ProblemError(
                 501, ReasonCode.GUARDRAIL_UNAVAILABLE, error.problem, help=error.help
             )
-        # Every error of a caller is an error of value, type or key; others are demur's own.
+        # Errors of a caller are errors of value, type or key. All others are demur's own.
         if isinstance(error, DemurError) and isinstance(
             error, ValueError | TypeError | LookupError
         ):
             return invalid(422, error.problem, error.where, error.help)
-        # Where, and what kind; the words of an error may quote the call.
+        # Log only the type and the traceback: an error's text may quote the call.
         place = "".join(traceback.format_tb(error.__traceback__))
         _log.error("%s failed: %s\n%s", self.route.name, type(error).__name__, place)
         return _failed()
 
 
 def _is_here(scope: Scope, headers: Mapping[str, str]) -> bool:
-    """Return whether a call came straight from this machine."""
+    """Return whether a call came directly from this machine, not through a proxy."""
     client = scope.get("client")
     return client is not None and is_loopback(client[0]) and not is_forwarded(headers)
 
@@ -143,7 +143,7 @@ _PLAIN = {kind: (b"content-type", kind.encode()) for kind in ("application/json"
 
 
 async def send_answer(answer: Answer, send: Send, *, head: bool = False) -> None:
-    """Send an answer with the headers that every one has."""
+    """Send an answer with the security headers."""
     kind = _PLAIN.get(answer.media_type) or (b"content-type", answer.media_type.encode())
     length = (b"content-length", b"%d" % len(answer.content))
     headers = (
@@ -159,7 +159,7 @@ def _unavailable() -> ProblemError:
     return ProblemError(
         503,
         ReasonCode.STORAGE_UNAVAILABLE,
-        "the store cannot be used at the moment",
+        "the store is unavailable",
         headers={"retry-after": "1"},
     )
 
@@ -168,10 +168,10 @@ def _late() -> ProblemError:
     return ProblemError(
         503,
         ReasonCode.INTERNAL_ERROR,
-        "this took too long and was given up",
+        "the call timed out",
         headers={"retry-after": "1"},
     )
 
 
 def _failed() -> ProblemError:
-    return ProblemError(500, ReasonCode.INTERNAL_ERROR, "something failed inside of demur")
+    return ProblemError(500, ReasonCode.INTERNAL_ERROR, "internal error in demur")

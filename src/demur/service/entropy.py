@@ -1,7 +1,7 @@
-"""Random bytes in stock: every decision takes some, and each trip to the system costs a wait.
+"""A buffer of random bytes, so that a decision does not wait for the system.
 
-The interpreter lets other threads run during such a trip, and a busy one gives the event loop
-its turn back only after milliseconds.
+A system call releases the interpreter lock, and a busy thread gives it back to the event loop
+only after milliseconds.
 """
 
 from threading import Lock
@@ -12,7 +12,11 @@ __all__ = ["EntropyStock"]
 
 
 class EntropyStock:
-    """Hands out bytes of a source, fetched many at a time. Safe to share between threads."""
+    """Hands out random bytes that were read in large blocks. Safe to share between threads.
+
+    The system call for random bytes releases the interpreter lock, and a busy thread gives it
+    back to the event loop only after milliseconds.
+    """
 
     def __init__(self, source: Entropy = system_entropy, *, size: int = 4096) -> None:
         self._source = source
@@ -22,7 +26,7 @@ class EntropyStock:
         self._lock = Lock()
 
     def __call__(self, count: int) -> bytes:
-        """Return bytes that nobody else gets."""
+        """Return bytes that are handed out only once."""
         with self._lock:
             # INVARIANT: no random byte is handed out twice.
             if self._at + count > len(self._stock):

@@ -17,7 +17,7 @@ from demur.store.tally import Tallies, hour_of
 __all__ = ["newest"]
 
 _HORIZONS = tuple(timedelta(days=days) for days in (1, 7, 30, 366, 36_600))
-# Clocks of others may be ahead.
+# Clocks of other machines may be ahead.
 _AHEAD = timedelta(days=366)
 _HOUR = timedelta(hours=1)
 
@@ -36,7 +36,7 @@ def newest(store: Store, wanted: Filter, now: datetime, limit: int) -> list[Deci
 
 
 def _is_counted(wanted: Filter) -> bool:
-    """Return whether tallies know where to look, and no index of records does."""
+    """Return whether tallies can narrow the search, and no index of records can."""
     rest = wanted._replace(
         tenant=None,
         verdict=None,
@@ -54,7 +54,7 @@ def _is_counted(wanted: Filter) -> bool:
 
 
 def _counted(store: Store, wanted: Filter, now: datetime) -> Iterator[DecisionRecord]:
-    """Yield a tenant's records that match, newest first, from the hours that hold any."""
+    """Yield a tenant's matching records, newest first, from the hours that hold some."""
     until, oldest = now + _AHEAD, wanted.since or ""
     for horizon in _HORIZONS:
         if timestamp(until) <= oldest:
@@ -70,7 +70,7 @@ def _counted(store: Store, wanted: Filter, now: datetime) -> Iterator[DecisionRe
 
 
 def _stretches(counted: Tallies, wanted: Filter) -> Iterator[tuple[datetime, datetime]]:
-    """Yield stretches of hours in which something matches, newest first."""
+    """Yield ranges of adjacent hours with matches, newest first."""
     last: tuple[datetime, datetime] | None = None
     for hour in sorted(_hours(counted, wanted), reverse=True):
         start = datetime.fromisoformat(f"{hour}:00:00+00:00").astimezone(UTC)

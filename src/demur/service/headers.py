@@ -1,4 +1,4 @@
-"""What every answer tells the browser about itself, and which names the service answers to."""
+"""Security headers, and checks of the host and origin of a call."""
 
 from collections.abc import Collection, Iterable, Mapping
 from ipaddress import ip_address
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 COOKIE = "demur_key"
-# Everything comes from the service itself; nothing is written into pages but by templates.
+# Pages load everything from the service itself, and only templates write into them.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -38,7 +38,7 @@ SECURITY: tuple[tuple[bytes, bytes], ...] = (
     (b"cache-control", b"no-store"),
 )
 _SAME = {"same-origin", "none", ""}
-# Two of these would let one reader see another call than the next.
+# A duplicate of these lets two readers see two different calls.
 _ONCE = frozenset(
     {"authorization", "content-length", "content-type", "cookie", "host", "origin"}
     | {"sec-fetch-site", "transfer-encoding"}
@@ -50,19 +50,19 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return headers by name.
 
     Raises:
-        ProblemError: One that counts came twice.
+        ProblemError: One of the security-relevant headers occurs twice.
     """
     read: dict[str, str] = {}
     for key, value in raw:
         name = key.decode("latin-1")
         if name in read and name in _ONCE:
-            raise invalid(400, "this header came twice", name)
+            raise invalid(400, "duplicate header", name)
         read[name] = value.decode("latin-1")
     return read
 
 
 def token_of(headers: Mapping[str, str]) -> str | None:
-    """Return the key that a call brings: as a bearer, or in the cookie of the dashboard."""
+    """Return the key of a call: a bearer token, or the cookie of the dashboard."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and token.strip():
         return token.strip()
@@ -74,12 +74,12 @@ def token_of(headers: Mapping[str, str]) -> str | None:
 
 
 def is_forwarded(headers: Mapping[str, str]) -> bool:
-    """Return whether somebody else asked first, so that a near address says nothing."""
+    """Return whether a proxy forwarded the call, so that its address says nothing."""
     return any(name in headers for name in _FORWARDED)
 
 
 def check_host(given: str, names: Collection[str]) -> None:
-    """Refuse a call by a name that is not the service's: a page elsewhere may have made it up.
+    """Refuse a call to an unknown host name, against DNS rebinding.
 
     Raises:
         ProblemError: The name is unknown.
@@ -95,16 +95,16 @@ def check_host(given: str, names: Collection[str]) -> None:
 
 
 def check_origin(method: str, site: str, origin: str, host: str) -> None:
-    """Refuse a change that a page of another site asks for.
+    """Refuse a change that a page of another site requests.
 
     Raises:
-        ProblemError: It is another site.
+        ProblemError: The call comes from another site.
     """
     if method in {"GET", "HEAD", "OPTIONS"}:
         return
     foreign = bool(origin) and origin.partition("://")[2].lower() != host.lower()
     if site not in _SAME or foreign:
-        raise ProblemError(403, ReasonCode.PERMISSION_DENIED, "another site may not ask for this")
+        raise ProblemError(403, ReasonCode.PERMISSION_DENIED, "cross-site calls are not allowed")
 
 
 def _bare(host: str) -> str:
@@ -115,7 +115,7 @@ def _bare(host: str) -> str:
 
 
 def _is_address(host: str) -> bool:
-    """Return whether it is no name at all: nobody can make an address point elsewhere."""
+    """Return whether it is an IP address, which DNS cannot point elsewhere."""
     try:
         ip_address(host)
     except ValueError:
@@ -124,7 +124,7 @@ def _is_address(host: str) -> bool:
 
 
 def safe_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Return headers to send; whatever could begin another one is taken out of a value."""
+    """Return headers to send, without characters that could start another header."""
     return [
         (
             name.replace("_", "-").lower().encode("ascii", "ignore"),
@@ -135,7 +135,7 @@ def safe_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 def with_security(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return headers with those that every answer has; what is there already stays."""
+    """Return headers with the security headers added; those already set stay."""
     own = list(headers)
     there = {name for name, _ in own}
     return [*own, *(pair for pair in SECURITY if pair[0] not in there)]

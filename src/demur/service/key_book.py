@@ -14,14 +14,14 @@ from typing import Generic, TypeVar
 __all__ = ["PAUSE_S", "KeyBook"]
 
 T = TypeVar("T")
-# The book is read five times a second at most.
+# Read the keys five times a second at most.
 PAUSE_S = 0.2
 
 
 class KeyBook(Generic[T]):
-    """What is known of keys, by digest. Safe to share between threads.
+    """All keys by digest, cached for `memory_s`. Safe to share between threads.
 
-    `load` returns the whole book, and may wait for the store. A book is good for `memory_s`.
+    `load` returns all keys, and may wait for the store.
     """
 
     def __init__(
@@ -43,29 +43,29 @@ class KeyBook(Generic[T]):
         self._tried_at: float | None = None
         self._lock = Lock()
         self._reading: asyncio.Future[None] | None = None
-        # Of its own: whoever waits for a key must not wait behind what others have done.
+        # A thread of its own, so that looking up a key never waits behind other work.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demur-keys")
 
     def known(self, digest: str) -> T | None:
-        """Return what is known of a key, if the book is still good."""
+        """Return a cached key, if the cache is current."""
         return self._page.get(digest) if self._is_good() else None
 
     def known_empty(self) -> bool:
-        """Return whether the book is still good, and nothing is in it."""
+        """Return whether the cache is current and empty."""
         return self._is_good() and not self._page
 
     async def look_up(self, digest: str) -> T | None:
-        """Return what the store knows of a key now; all who ask at a time wait for one reading."""
+        """Return a key as stored now; concurrent calls share one reading."""
         await self._refresh()
         return self._page.get(digest)
 
     async def is_empty(self) -> bool:
-        """Return whether the store knows of no key now; whoever asks waits like the others."""
+        """Return whether the store holds no key now; concurrent calls share one reading."""
         await self._refresh()
         return not self._page
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading keys."""
         self._thread.shutdown(cancel_futures=True)
 
     def _is_good(self) -> bool:
@@ -75,20 +75,19 @@ class KeyBook(Generic[T]):
     async def _refresh(self) -> None:
         asked = self._seconds()
         while not self._read_since(asked):
-            # One that has ended but was not cleared away yet would be waited for in no time, and
-            # again, without an end.
+            # A reading that has ended but is not cleared yet would be awaited in a busy loop.
             if self._reading is None or self._reading.done():
                 loop = asyncio.get_running_loop()
                 self._reading = loop.run_in_executor(self._thread, self._read, asked)
                 self._reading.add_done_callback(self._done)
-            # One who gives up waiting must not stop the reading for the others.
+            # A caller that is cancelled must not cancel the reading for the others.
             await asyncio.shield(self._reading)
 
     def _done(self, reading: "asyncio.Future[None]") -> None:
         if self._reading is reading:
             self._reading = None
         if not reading.cancelled():
-            # Whoever waits has it; if nobody is left, nobody has to hear of it.
+            # Waiting callers get the exception; retrieve it here in case none is left.
             reading.exception()
 
     def _read_since(self, asked: float) -> bool:

@@ -1,4 +1,4 @@
-"""How long a log may be read, and how much of it, by whoever sent it."""
+"""Limits on the time and size of an uploaded log."""
 
 import time
 from collections.abc import Callable
@@ -8,16 +8,15 @@ from demur.service.service import Service
 
 __all__ = ["bounded"]
 
-# A log shrinks to a tenth; what shrinks to a thousandth was made to be large.
+# Logs compress to about a tenth. One that expands far more is a decompression bomb.
 _MOST_EXPANSION = 16
 
 
 def bounded(service: Service) -> Callable[[int], None]:
-    """Return what hears how much of a log was read, and ends it where that is too much.
+    """Return a progress callback that stops the scan of a log beyond its limits.
 
-    The time counts from now on. What it raises is a `ProblemError` for a log that is too large
-    when it is unpacked, and a `TimeoutError` for one that takes too long, or longer than the
-    service is there.
+    The time counts from now on. The callback raises `ProblemError` for a log that is too large
+    when unpacked, and `TimeoutError` for one that takes too long or outlives the service.
     """
     largest = service.settings.largest_log * _MOST_EXPANSION
     end = time.monotonic() + service.settings.timeout_s
@@ -28,11 +27,11 @@ def bounded(service: Service) -> Callable[[int], None]:
         if left[0] < 0:
             raise invalid(
                 413,
-                f"a log has at most {largest} bytes once it is unpacked",
-                help="demur triage counts it",
+                f"the unpacked log must not exceed {largest} bytes",
+                help="use `demur triage` for larger logs",
             )
         if service.ended or time.monotonic() > end:
-            # Whoever asked was told so; the thread has to hear of it, too.
+            # The caller has its answer already; this ends the thread, too.
             raise TimeoutError
 
     return progress

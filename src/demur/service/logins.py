@@ -1,7 +1,6 @@
-"""How often strangers may try to log in: each address for itself, and all of them together.
+"""Limits on login attempts: for each address, and for all addresses together.
 
-Whoever comes with a key that is in the book already is not counted, so that a flood of
-made-up keys keeps nobody out.
+A key that is already cached is not counted, so that a flood of made-up keys locks no user out.
 """
 
 import time
@@ -18,29 +17,32 @@ __all__ = ["Logins"]
 _RATE, _BURST = 1, 20
 _RATE_OF_ALL, _BURST_OF_ALL = 20, 100
 _MOST_ADDRESSES = 10_000
-# Who has one address of IPv6 has all that begin like it.
+# A host usually owns a whole IPv6 network of this prefix, so it counts as one address.
 _PREFIX = 64
 
 
 class Logins:
-    """Counts tries to log in. To be used in one thread."""
+    """Limits login attempts. Not safe to share between threads.
+
+    A key that is already cached is not counted, so that a flood of made-up keys locks nobody out.
+    """
 
     def __init__(self, *, seconds: Callable[[], float] = time.monotonic) -> None:
         self._each = Buckets(_RATE, _BURST, most=_MOST_ADDRESSES, seconds=seconds)
         self._all = Buckets(_RATE_OF_ALL, _BURST_OF_ALL, seconds=seconds)
 
     def count(self, address: str) -> None:
-        """Count a try from an address.
+        """Count an attempt from an address.
 
         Raises:
-            ProblemError: There were too many lately.
+            ProblemError: There were too many attempts lately.
         """
         wait = self._each.wait(_source(address)) or self._all.wait("")
         if wait:
             raise ProblemError(
                 429,
                 ReasonCode.RATE_LIMIT,
-                "there were too many tries to log in",
+                "too many login attempts",
                 headers={"retry-after": str(max(1, ceil(wait)))},
             )
 

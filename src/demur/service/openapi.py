@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the routes themselves: what is not there is not served."""
+"""The OpenAPI document, built from the routes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,30 +17,30 @@ __all__ = ["MEANINGS", "openapi", "statuses_of"]
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
-# Refused before a handler is asked.
+# Statuses of refusals that happen before a handler runs.
 _ALWAYS = (400, 421, 500, 503)
 _KEYED = (401, 403, 429)
 _SENT = (408, 413)
 _TYPED = (415, 422)
 _RECORD = "DecisionRecord"
-# In our own words: those of the standard library change with the version of Python.
+# Own texts: those of the standard library change with the version of Python.
 MEANINGS: Mapping[int, str] = {
-    400: "what came is no HTTP or no JSON",
-    401: "a key is needed, or this one is unknown, expired or revoked",
-    403: "the key lacks the role or belongs to another tenant, or a page of another site asks",
-    404: "there is no such thing, or it is another tenant's",
-    405: "the address takes no such method",
-    408: "the body took too long",
+    400: "the call is not valid HTTP or JSON",
+    401: "an API key is required, or this one is unknown, expired or revoked",
+    403: "the key lacks the role or belongs to another tenant, or the call is cross-site",
+    404: "there is no such object, or it belongs to another tenant",
+    405: "the route does not support this method",
+    408: "the body was not received in time",
     409: "the `request_id` was used for another request",
     413: "the body is too large",
-    415: "the body is of another type",
+    415: "the body has an unsupported media type",
     421: "the service does not answer to that host name",
-    422: "the call was read and cannot be used; `where` says which part",
-    429: "the key calls too often; `Retry-After` says when to go on",
+    422: "the call is invalid; `where` names the part at fault",
+    429: "the key exceeds its rate; `Retry-After` says when to retry",
     431: "the head of the call is too large",
-    500: "something failed inside of demur",
-    501: "an optional package that this needs is not installed",
-    503: "the store cannot be used, there is too much to do, or the service is shutting down",
+    500: "internal error in demur",
+    501: "an optional package is not installed",
+    503: "the store is unavailable, or the service is overloaded or shutting down",
 }
 
 
@@ -124,7 +124,7 @@ def _responses(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def statuses_of(route: Route) -> list[int]:
-    """Return the statuses that a call may be refused with."""
+    """Return the statuses of the errors that a call may get."""
     keyed = _KEYED if route.role else ()
     sent = _SENT if route.method not in {"GET", "HEAD"} else ()
     typed = _TYPED if route.takes is not None or route.query or "{" in route.path else ()
@@ -149,7 +149,7 @@ def _schemas(kinds: Iterable[type[Any]]) -> dict[str, Any]:
     raw = msgspec.json.encode({**parts, **made, _RECORD: record}).replace(
         b"#/$defs/", b"#/components/schemas/"
     )
-    # By way of JSON: defaults come as tuples.
+    # Round-trip through JSON, because defaults come as tuples.
     return {"Problem": _PROBLEM, **msgspec.json.decode(raw)}
 
 

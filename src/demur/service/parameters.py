@@ -1,4 +1,4 @@
-"""The query of a call, held to what its route says about it."""
+"""Parse the query of a call, and check it against its route."""
 
 from collections.abc import Sequence
 from urllib.parse import parse_qsl
@@ -14,10 +14,10 @@ _LONGEST = 500
 
 
 def read_query(raw: bytes, known: Sequence[Query] | None = None) -> dict[str, str]:
-    """Return the parameters of a query; with `known`, only those.
+    """Return the parameters of a query; with `parameters`, only those are allowed.
 
     Raises:
-        ProblemError: One cannot be used, came twice, or is not known.
+        ProblemError: A parameter is invalid, duplicate or unknown.
     """
     if not raw:
         return {}
@@ -32,12 +32,12 @@ def read_query(raw: bytes, known: Sequence[Query] | None = None) -> dict[str, st
             meant = did_you_mean(name[:80], schemas) or f"one of {', '.join(schemas) or 'none'}"
             raise invalid(422, f"unknown parameter `{name[:80]}`", help=meant)
         if name in read:
-            raise invalid(422, "this parameter came twice", name[:80])
+            raise invalid(422, "duplicate parameter", name[:80])
         if len(value) > _LONGEST or not value.isprintable():
             raise invalid(422, f"at most {_LONGEST} printable characters", name[:80])
         choices = () if schemas is None else schemas[name].get("enum", ())
         if choices and value not in choices:
             listed = ", ".join(map(str, choices))
-            raise invalid(422, f"`{value[:80]}` is none of its values", name, f"one of {listed}")
+            raise invalid(422, f"`{value[:80]}` is not an allowed value", name, f"one of {listed}")
         read[name] = value
     return read

@@ -1,4 +1,4 @@
-"""Threads for one kind of work, so many and no more, so that no kind keeps another waiting."""
+"""A bounded pool of threads for one kind of work."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 class Pool:
-    """Works on `threads` jobs at a time and lets `most` be there, those that run included.
+    """Runs `threads` jobs at a time and accepts `max_jobs` in all, running ones included.
 
-    A job is there until its thread is done with it, also when nobody waits for it any more.
+    A job counts until its thread has finished it, even if its caller no longer waits.
     """
 
     def __init__(self, name: str, *, threads: int, most: int) -> None:
@@ -29,14 +29,14 @@ class Pool:
 
     @property
     def is_full(self) -> bool:
-        """Whether one job more would be turned away."""
+        """Whether the pool rejects another job."""
         return self._there >= self._most
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function gives that would keep the event loop waiting.
+        """Run a blocking function on a thread, and return its result.
 
         Raises:
-            ProblemError: Too much is waiting already, or this is the end.
+            ProblemError: The pool is full or closed.
         """
         with self._lock:
             if self.is_full:
@@ -57,15 +57,15 @@ class Pool:
             self._there -= 1
 
     def close(self) -> None:
-        """Begin nothing more, and wait for what runs."""
+        """Start no more jobs, and wait for those that run."""
         self._threads.shutdown(cancel_futures=True)
 
 
 def busy() -> ProblemError:
-    """Return the error for what cannot be done now, but soon."""
+    """Return the error for a service that is overloaded for the moment."""
     return ProblemError(
         503,
         ReasonCode.RATE_LIMIT,
-        "the service has more to do than it can",
+        "service overloaded",
         headers={"retry-after": "1"},
     )

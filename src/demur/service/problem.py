@@ -1,4 +1,4 @@
-"""Errors as callers see them: RFC 9457 problem details that always carry a reason code."""
+"""Errors as callers see them: RFC 9457 problem details, always with a reason code."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["MEDIA_TYPE", "ProblemError", "invalid", "problem_of"]
 
 
 class ProblemError(DemurError):
-    """An answer other than success: its status, its code, and what was wrong where."""
+    """An error answer: its status, reason code, problem, and the part at fault."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ def invalid(
     where: str | None = None,
     help: str | None = None,  # noqa: A002 - as in every error of demur
 ) -> ProblemError:
-    """Return the error for a call that cannot be used."""
+    """Return the error for an invalid call."""
     return ProblemError(status, ReasonCode.REQUEST_INVALID, problem, where=where, help=help)
 
 

@@ -27,11 +27,14 @@ _REASONS: Mapping[int, bytes] = {
 
 
 class _HeadTooLargeError(Exception):
-    """A head has more headers, or longer ones, than are read."""
+    """A request head exceeds the limits."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. `waiting` are those that owe the rest of a call, the oldest first."""
+    """One connection.
+
+    `waiting_connections` are those whose next call is not complete yet, oldest first.
+    """
 
     head_timeout_s: ClassVar[float]
     write_timeout_s: ClassVar[float]
@@ -47,21 +50,21 @@ class BoundedProtocol(HttpToolsProtocol):
         self._too_large = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first head."""
+        """Start to wait for the first head."""
         super().connection_made(transport)
         self._wait()
         if len(self.connections) > self.most:
             next(iter(self.waiting)).hang_up()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Stop all timers of the connection."""
         self.waiting.pop(self, None)
         self._stop_head_timer()
         self._stop_writing_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; what is not complete by then has its time and its size bounded."""
+        """Parse data; an incomplete head is bounded in time and size."""
         if self._head_open:
             self._head_size += len(data)
         super().data_received(data)
@@ -74,7 +77,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._wait()
 
     def _is_idle(self) -> bool:
-        """Return whether something came that begins no call: its sender gets no more time."""
+        """Return whether data arrived that starts no call, which extends no keep-alive time."""
         return self.cycle.response_complete and self.timeout_keep_alive_task is None
 
     def on_message_begin(self) -> None:
@@ -84,7 +87,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_size = 0
 
     def on_headers_complete(self) -> None:
-        """End a head, and start to answer."""
+        """Check the size of a complete head, and start to answer."""
         self._stop_head_timer()
         self._head_open = False
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
@@ -94,24 +97,24 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """End a call: from here on it is the service that is waited for."""
+        """Note that the call is complete: from now on the client waits for the service."""
         self.waiting.pop(self, None)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with the next call; until its head is there, this connection can make room."""
+        """Wait for the next call; until then this connection may be closed to make room."""
         super().on_response_complete()
         if self.timeout_keep_alive_task is not None and not self.transport.is_closing():
             self.waiting.setdefault(self)
 
     def pause_writing(self) -> None:
-        """Wait for somebody who does not listen, but not for ever."""
+        """Limit the time to wait for a client that does not read."""
         super().pause_writing()
         self._stop_writing_timer()
         self._write_timer = self.loop.call_later(self.write_timeout_s, self.hang_up)
 
     def resume_writing(self) -> None:
-        """Go on with somebody who listens again."""
+        """Continue to write, because the client reads again."""
         self._stop_writing_timer()
         super().resume_writing()
 
@@ -121,16 +124,16 @@ class BoundedProtocol(HttpToolsProtocol):
             self._write_timer = None
 
     def timeout_keep_alive_handler(self) -> None:
-        """End a connection that has nothing more to say, also if it does not listen either."""
+        """Close an idle connection, even if the client does not read either."""
         if self.transport.get_write_buffer_size():
             self.hang_up()
         else:
             super().timeout_keep_alive_handler()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the words are our own
-        """Refuse what is no HTTP, or too much of it, in the form of every other refusal."""
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - demur sends its own text
+        """Answer invalid HTTP or a head that is too large with problem details."""
         status = 431 if self._too_large else 400
-        what = "the head of the call is too large" if self._too_large else "this is no HTTP/1.1"
+        what = "the head of the call is too large" if self._too_large else "not valid HTTP/1.1"
         body = json_bytes(problem_of(invalid(status, what)))
         lines = [
             b"HTTP/1.1 %d %s" % (status, _REASONS[status]),
@@ -155,7 +158,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_timer = None
 
     def hang_up(self) -> None:
-        """End the connection without another word; whoever is still answering need not."""
+        """Abort the connection, and mark its open calls as disconnected."""
         for cycle in (self.cycle, *(waiting for waiting, _ in self.pipeline)):
             if cycle is not None:
                 cycle.disconnected = True
@@ -165,7 +168,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def bounded(settings: ServiceSettings, most: int) -> type[BoundedProtocol]:
-    """Return the protocol of one server, which holds at most so many connections."""
+    """Return the protocol class of one server, with its limits."""
 
     class Bounded(BoundedProtocol):
         head_timeout_s = settings.head_timeout_s

@@ -39,20 +39,20 @@ and, where they help, `where` and `help`:
 }
 ```
 
-What could not be stored was not decided: that is a `503`, and can be sent again under the same
-`request_id`.
+A decision that could not be stored was not made: that is a `503`, and the call can be repeated
+with the same `request_id`.
 
 ## Keys and roles
 
-A call brings its key as `Authorization: Bearer demur_…`. A key belongs to one tenant, or to all
-of them; nobody sees another tenant's decisions, and a decision of another tenant is as unknown
-as one that never was. On a loopback address, as long as no key was ever made and no other host
-is named in the settings, calls without a key are let in, with every role but `admin`."""
+A call sends its key as `Authorization: Bearer demur_…`. A key belongs to one tenant, or to all
+of them. A key of one tenant sees no decision of another: such a decision is a `404`. On a
+loopback address demur admits calls without a key, with every role but `admin`, as long as no
+key was ever created and the settings name no other host."""
 _ROLES = {
-    Role.DECIDE: "decide, guard, normalise, detect, put into words",
+    Role.DECIDE: "decide, run guards, normalise, detect, word refusals",
     Role.READ: "read decisions, statistics, codes and metrics",
-    Role.LABEL: "say whether a decision was right, and how it turned out",
-    Role.ADMIN: "all of these, and make and revoke keys",
+    Role.LABEL: "label decisions and report outcomes",
+    Role.ADMIN: "all of these, and create and revoke keys",
 }
 
 
@@ -62,17 +62,17 @@ def generated_files() -> Iterator[tuple[str, str]]:
 
 
 def reference() -> str:
-    """Return the page: every route with who may call it, what it takes, and how it may end."""
+    """Return the page: every route with its role, body, answer and errors."""
     roles = ((code(role), meaning) for role, meaning in _ROLES.items())
     routes = ((link(_title(one), f"#{slug(_title(one))}"), one.summary) for one in ROUTES)
     refused = ((str(status), meaning) for status, meaning in MEANINGS.items())
     parts = (
         _INTRO,
-        table(("Role", "What it is for"), roles),
+        table(("Role", "Meaning"), roles),
         "## Statuses",
         table(("Status", "Meaning"), refused),
         "## Routes",
-        table(("Route", "What it does"), routes),
+        table(("Route", "Summary"), routes),
         *map(_route, ROUTES),
     )
     return "\n\n".join(parts) + "\n"
@@ -97,7 +97,7 @@ def _route(route: Route) -> str:
 
 def _who(route: Route) -> str:
     if route.role is None:
-        return "Everybody may ask."
+        return "No key needed."
     more = ", of all tenants" if route.all_tenants else ""
     return f"Role {code(route.role)}{more}."
 
@@ -120,7 +120,7 @@ def _fields(kind: Any) -> str:
 
 
 def _words(kind: type[Any]) -> str:
-    """Return what a type says about itself, on one line."""
+    """Return the docstring of a type on one line."""
     return " ".join((kind.__doc__ or "").split())
 
 
@@ -130,7 +130,7 @@ def _ends(route: Route) -> str:
         gives = f"{_fields(route.gives)}. {_words(route.gives)}".rstrip(".")
     gives = gives or code(route.media_type)
     refused = ", ".join(map(str, statuses_of(route)))
-    return f"{route.success} gives {gives}. It may be refused with {refused}."
+    return f"{route.success} gives {gives}. Errors: {refused}."
 
 
 def _json(value: Any) -> str:

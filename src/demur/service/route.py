@@ -1,4 +1,4 @@
-"""A route: its address, who may call it, what it takes and gives. The list is the API."""
+"""A route: its path, role, input and output."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
@@ -13,7 +13,7 @@ Handler = Callable[[Call], Awaitable[Answer]]
 
 
 class Query(NamedTuple):
-    """A parameter of the query."""
+    """A query parameter."""
 
     name: str
     description: str
@@ -21,12 +21,12 @@ class Query(NamedTuple):
 
 
 class Route(NamedTuple):
-    """One operation. `takes` and `gives` are types, or schemas, of what goes in and out.
+    """One operation. `takes` and `gives` are the types, or schemas, of its input and output.
 
-    `role` None means that everybody may call it. `log` says that the body is a log, which may
-    be larger than other bodies. `all_tenants` says that a key of one tenant will not do.
-    `success` is the status of an answer, `example` a body that can be sent, `path_schemas` what
-    is known of the parts of the path.
+    `role` None means that no key is needed. `log` says that the body is a log, which may be
+    larger than other bodies. `all_tenants` says that the route needs a key for all tenants.
+    `success` is the status of an answer, `example` a valid body, and `path_schemas` are the
+    schemas of the path's parameters.
     """
 
     method: str

@@ -23,24 +23,24 @@ def run_service(
     *,
     started: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until told to stop; `started` hears the address once it listens.
+    """Serve until stopped; `on_started` is called with the address once the service listens.
 
     Raises:
-        InputError: Something cannot be used, nothing can listen there, or others could reach it
-            and there is no key.
+        InputError: A setting is invalid, the address cannot be bound, or other machines can
+            reach it and there is no key.
     """
     if settings.workers == 1:
         serve(make_app(config, settings), settings, started=started)
         return
-    # What is wrong is said once, and not by every worker.
+    # Check here, so that an error is reported once and not by every worker.
     with open_gate(config) as gate:
         check_keys(gate, settings)
     Supervisor(path.resolve(), settings).run(started)
 
 
 def add_sample(config: Config, clock: Clock = system_clock) -> int:
-    """Return how many made-up decisions were stored: those of one day, unless there are some."""
-    # What was made up need not survive a power cut.
+    """Store the sample decisions of one day, unless there are some; return how many."""
+    # Sample decisions need not survive a power cut.
     store = open_configured_store(msgspec.structs.replace(config, durability="normal"))
     if store is None:
         return 0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Server", "bind", "most_connections", "serve"]
 
 _BACKLOG = 2048
-# Files that are open for other reasons than calls.
+# File descriptors that are not connections.
 _SPARE = 256
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
@@ -42,10 +42,10 @@ def serve(
     listener: socket.socket | None = None,
     started: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve an application until told to stop; `started` hears the address once it listens.
+    """Serve an application until stopped; `on_started` is called with the address.
 
     Raises:
-        InputError: Nothing can listen there.
+        InputError: The address cannot be bound.
     """
     with contextlib.closing(bind(settings) if listener is None else listener) as taken:
         server = Server(app, settings, taken, started)
@@ -53,10 +53,10 @@ def serve(
 
 
 def bind(settings: ServiceSettings) -> socket.socket:
-    """Return a socket that listens where the settings say.
+    """Return a socket that listens on the configured address.
 
     Raises:
-        InputError: Nothing can listen there.
+        InputError: The address cannot be bound.
     """
     help_text = "another service may listen there: choose a port with --port"
     host = settings.host.strip("[]")
@@ -64,10 +64,10 @@ def bind(settings: ServiceSettings) -> socket.socket:
 
 
 def most_connections(settings: ServiceSettings) -> int:
-    """Return how many connections this process can hold, after asking for as many as it may."""
+    """Raise the limit of open files as far as allowed; return how many connections fit into it."""
     if sys.platform == "win32":
         return settings.most_connections
-    import resource  # noqa: PLC0415 - not on every system
+    import resource  # noqa: PLC0415 - POSIX only
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = settings.most_connections + _SPARE
@@ -79,7 +79,7 @@ def most_connections(settings: ServiceSettings) -> int:
 
 
 class Server(uvicorn.Server):
-    """One process that answers calls."""
+    """The uvicorn server of one process."""
 
     def __init__(
         self,
@@ -112,13 +112,13 @@ class Server(uvicorn.Server):
         self._leave_at: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Listen, and report the address."""
         await super().startup(sockets)
         if self._tell is not None:
             self._tell(url_of(self._listener))
 
     def stop(self, drain_s: float | None = None) -> None:
-        """Stop: at the first word after what has begun, at the second at once."""
+        """Stop: the first call finishes what is under way, the second stops at once."""
         if self._leave_at is None:
             self._service.closing = True
             self._leave_at = time.monotonic() + (self._drain_s if drain_s is None else drain_s)
@@ -127,18 +127,18 @@ class Server(uvicorn.Server):
             self.should_exit = self.force_exit = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Say whether it is time to leave; asked ten times a second."""
+        """Check the deadline of the shutdown; uvicorn calls this ten times a second."""
         if self._leave_at is not None and time.monotonic() >= self._leave_at:
             self.should_exit = True
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's
-        """Stop; who sits at the terminal and presses Ctrl-C does not want to wait."""
+        """Stop; Ctrl-C skips the drain time."""
         self.stop(0.0 if sig == signal.SIGINT else None)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Hear signals while serving; they are spent then, and do not end the process."""
+        """Handle signals while serving; they do not end the process afterwards."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -27,22 +27,21 @@ __all__ = ["Service"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# What reads the store, pages, logs and shared counts have threads of their own each, so that
-# deciding never queues behind them, nor one of them behind another; what would wait for too
-# long is turned away at once.
+# Store reads, pages, logs and shared counts have a pool each, so that no kind of work queues
+# behind another. A full pool rejects work at once.
 _THREADS = 4
 _MOST_WAITING = 256
 _MOST_PAGES = 64
-# Logs are large, and are held in memory while they are counted.
+# Logs are large, and stay in memory while they are scanned.
 _MOST_LOGS = 4
 _LOG_THREADS = 2
 
 
 class Service:
-    """A gate and what stands around it. The gate belongs to whoever made it.
+    """A gate, and everything that the routes need beside it. The caller owns the gate.
 
-    `sample` says that the store holds made-up decisions, for the dashboard to say so. Calls are
-    counted in this process, or by a `limiter` that several share.
+    `sample` says that the store holds sample decisions, which the dashboard shows. Calls are
+    counted in this process, or by a `limiter` that several processes share.
     """
 
     def __init__(
@@ -61,11 +60,11 @@ class Service:
         self.clock = clock
         self.sample = sample
         self.closing = False
-        # Nobody is answered any more: what still runs has to end.
+        # No caller is left to answer: running jobs have to end.
         self.ended = False
-        # When the store was last seen to answer, for `/ready`.
+        # When the store last answered, for `/ready`.
         self.checked_at = -inf
-        # The surfaces whose guards have made what they need.
+        # The surfaces whose guards have compiled their rules.
         self.warm: set[str] = set()
         self.doorkeeper = Doorkeeper(
             gate.store,
@@ -91,7 +90,7 @@ class Service:
         """The store of the decisions.
 
         Raises:
-            ProblemError: This gate keeps none.
+            ProblemError: The gate has no store.
         """
         if self.gate.store is None:
             raise ProblemError(
@@ -100,35 +99,35 @@ class Service:
         return self.gate.store
 
     async def work(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function gives that would keep the event loop waiting.
+        """Run a blocking function on a thread, and return its result.
 
         Raises:
-            ProblemError: Too much is waiting already.
+            ProblemError: Too many calls are waiting already.
         """
         return await self._reading.run(function, *args, **kwargs)
 
     async def show(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function gives that makes a page.
+        """Run a function that renders a page, and return its result.
 
         Raises:
-            ProblemError: Too many pages are waited for already.
+            ProblemError: Too many pages are waiting already.
         """
         return await self._pages.run(function, *args, **kwargs)
 
     async def scan(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function gives that counts a log; it ends by itself, as `bounded` says.
+        """Run a function that scans a log within `limit_log_scan`, and return its result.
 
         Raises:
-            ProblemError: Too many logs are being counted, also ones nobody waits for any more.
+            ProblemError: Too many logs are being scanned.
         """
         return await self._scanning.run(function, *args, **kwargs)
 
     @contextmanager
     def taking_log(self) -> Iterator[None]:
-        """Hold a place for a log while it is read and counted.
+        """Reserve a slot for a log while it is read and scanned.
 
         Raises:
-            ProblemError: All places are taken.
+            ProblemError: All slots are taken.
         """
         with self._lock:
             if self._logs >= _MOST_LOGS or self._scanning.is_full:
@@ -141,11 +140,11 @@ class Service:
                 self._logs -= 1
 
     async def count(self, caller: Principal) -> None:
-        """Count a call. Whoever sits at this machine is not counted.
+        """Count a call; local calls without a key are not counted.
 
         Raises:
-            ProblemError: The caller has used up its rate.
-            LimiterUnavailableError: The counts cannot be reached.
+            ProblemError: The caller exceeds its rate.
+            LimiterUnavailableError: The shared limiter cannot be reached.
         """
         if caller is LOCAL:
             return
@@ -165,12 +164,12 @@ class Service:
             )
 
     def on_close(self, closer: Callable[[], None]) -> None:
-        """Have something closed with the service."""
+        """Call a function when the service closes."""
         with self._lock:
             self._closers.append(closer)
 
     def close(self) -> None:
-        """Let go of what the service itself opened; the gate stays open."""
+        """Close what the service opened; the gate stays open."""
         self.closing = self.ended = True
         for pool in (self._scanning, self._pages, self._reading, self._counting):
             pool.close()
@@ -184,11 +183,11 @@ class Service:
 
 
 def _shared_wait(counts: RateGuard, key: str) -> float:
-    """Return how long a caller has to wait whose calls are counted for all workers together."""
+    """Return how long a caller has to wait under the limit that all workers share."""
     waits = [found.evidence.get("retry_after") or 1.0 for found in counts.check(key)]
     return float(max(waits, default=0.0))
 
 
 def _is_private(settings: ServiceSettings) -> bool:
-    """Return whether nobody elsewhere is meant to call; a name for others says that somebody is."""
+    """Return whether the service has only loopback addresses and names."""
     return is_loopback(settings.host) and all(map(is_loopback, settings.hosts))

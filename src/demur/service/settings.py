@@ -1,4 +1,4 @@
-"""How the service is run: where it listens, what it lets in, how long it waits."""
+"""The settings of the service: addresses, limits and timeouts."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -44,10 +44,10 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 def read_settings(given: Mapping[str, Any], **more: Any) -> ServiceSettings:
-    """Return the settings in a table; what is in `more` and not None beats it.
+    """Return the settings in a table; overrides that are not None win.
 
     Raises:
-        InputError: A setting is unknown or cannot be used.
+        InputError: A setting is unknown or invalid.
     """
     chosen = {name: value for name, value in more.items() if value is not None}
     try:
@@ -60,7 +60,7 @@ def read_settings(given: Mapping[str, Any], **more: Any) -> ServiceSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a service that listens there."""
+    """Return whether a host is a loopback name or address."""
     if host.lower() == "localhost":
         return True
     try:

@@ -24,7 +24,7 @@ from demur.service.settings import ServiceSettings
 __all__ = ["Supervisor"]
 
 _TICK_S = 0.1
-# A worker that ends sooner than this after its start did not come to work at all.
+# A worker that ends sooner than this counts as failed to start.
 _BRIEF_S = 5.0
 _MOST_FAILURES = 3
 _SHARED = "PROMETHEUS_MULTIPROC_DIR"
@@ -32,11 +32,11 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Supervisor:
-    """Keeps workers running. They end with it, however it ends."""
+    """Keeps workers running. They end with it, even if it crashes."""
 
     def __init__(self, config: Path, settings: ServiceSettings) -> None:
         if sys.platform == "win32":
-            raise InputError("one worker is all there can be on this system", where="workers")
+            raise InputError("this system supports only one worker", where="workers")
         self._config = config
         self._settings = settings
         self._workers: dict[subprocess.Popen[bytes], float] = {}
@@ -44,10 +44,10 @@ class Supervisor:
         self._stopped = 0
 
     def run(self, started: Callable[[str], None] | None = None) -> None:
-        """Serve until told to stop; `started` hears the address once a worker listens.
+        """Serve until stopped; `on_started` is called with the address once a worker listens.
 
         Raises:
-            InputError: Nothing can listen there, or workers cannot start.
+            InputError: The address cannot be bound, or workers cannot start.
         """
         with (
             contextlib.closing(bind(self._settings)) as listener,
@@ -66,7 +66,7 @@ class Supervisor:
                 self._end()
 
     def stop(self) -> None:
-        """Have all workers finish; at the second word they stop at once."""
+        """Have all workers finish; a second call stops them at once."""
         self._stopped += 1
         for worker in self._workers:
             with contextlib.suppress(ProcessLookupError):
@@ -74,17 +74,17 @@ class Supervisor:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that answer calls."""
+        """The process ids of the workers."""
         return [worker.pid for worker in self._workers]
 
     def _start(self, listener: socket.socket, alive: int, environment: dict[str, str]) -> int:
-        """Start a worker; return what is readable once it listens."""
+        """Start a worker; return a pipe that is readable once the worker listens."""
         ready, told = os.pipe()
         numbers = (listener.fileno(), alive, told)
         given = msgspec.json.encode(self._settings).decode()
         command = [sys.executable, "-m", "demur.service.worker", str(self._config), given]
         try:
-            # In a session of its own: Ctrl-C is for the supervisor, which passes it on once.
+            # In a session of its own: the supervisor gets Ctrl-C, and passes it on once.
             worker = subprocess.Popen(  # noqa: S603 - our own module
                 [*command, *map(str, numbers)],
                 pass_fds=numbers,
@@ -103,7 +103,7 @@ class Supervisor:
             while not select.select([ready], [], [], _TICK_S)[0]:
                 if self._stopped:
                     return
-            # The end of it says that the worker died instead.
+            # An empty read means that the worker died.
             listens = bool(os.read(ready, 1))
         finally:
             os.close(ready)
@@ -111,13 +111,13 @@ class Supervisor:
             started(url_of(listener))
 
     def _watch(self, start: Callable[[], None]) -> None:
-        """Replace workers that die, until told to stop."""
+        """Replace workers that die, until stopped."""
         while not self._stopped:
             for worker in [one for one in self._workers if one.poll() is not None]:
                 brief = time.monotonic() - self._workers.pop(worker) < _BRIEF_S
                 self._failures = self._failures + 1 if brief else 0
                 if self._failures >= _MOST_FAILURES:
-                    raise InputError("the workers end as soon as they start", where="workers")
+                    raise InputError("the workers exit right after they start", where="workers")
                 start()
             time.sleep(_TICK_S)
 
@@ -147,7 +147,7 @@ class Supervisor:
 
 @contextlib.contextmanager
 def _pipe() -> Iterator[int]:
-    """Lend the end of a pipe that can be read once this process is gone."""
+    """Yield the read end of a pipe that closes when this process ends."""
     read, write = os.pipe()
     try:
         yield read

@@ -36,12 +36,12 @@ def app() -> Starlette:
     """Return the application that the settings file describes.
 
     Raises:
-        InputError: There is none, or it cannot be used.
+        InputError: The file is missing or invalid.
     """
     path = find_config()
     if path is None:
         raise InputError(
-            "there are no settings for the service",
+            "no settings file for the service",
             help="name the file by DEMUR_CONFIG; `demur init` makes one",
         )
     config = load_config(path)
@@ -52,7 +52,7 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
     """Return the application; its gate is opened here and closed with it.
 
     Raises:
-        InputError: Others could reach it, and there is no key.
+        InputError: Other machines can reach it, and there is no key.
     """
     metrics = Metrics(default_registry(*config.registries))
     gate = open_gate(config, sinks=(metrics.decided,), entropy=EntropyStock())
@@ -69,7 +69,7 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
 
 
 def _warm(service: Service) -> None:
-    """Do beforehand what makes a first call slow: count what is stored, and compile rules."""
+    """Load tallies and compile rules, so that the first calls are not slow."""
     store = service.gate.store
     if store is not None:
         now = service.clock()
@@ -79,18 +79,18 @@ def _warm(service: Service) -> None:
 
 
 def check_keys(gate: Gate, settings: ServiceSettings) -> None:
-    """Refuse to be reached by others without a key.
+    """Require an API key if other machines can reach the service.
 
     Raises:
-        InputError: There is no key, and somebody else than this machine could call.
-        StorageError: The store cannot be asked.
+        InputError: There is no key, and the address is not a loopback one.
+        StorageError: The store cannot be read.
     """
     if is_loopback(settings.host):
         return
     usable = () if gate.store is None else gate.store.keys()
     if not any(key.revoked_at is None for key in usable):
         raise InputError(
-            "others can reach this address, and there is no key to know them by",
+            "demur refuses to listen on this address: others can reach it, and there is no API key",
             where=f"service.host: {settings.host}",
             help="`demur keys create --tenant NAME --role decide --role read` makes one; "
             "or listen on 127.0.0.1",
@@ -100,9 +100,9 @@ def check_keys(gate: Gate, settings: ServiceSettings) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve on a socket that another process opened; return the exit status.
 
-    Arguments: the settings file, the service's settings as JSON, the numbers of the socket, of
-    a pipe that is closed when the process that opened it is gone, and of one to tell when this
-    one listens.
+    Arguments: the settings file, the service's settings as JSON, and three file descriptors: the
+    socket, a pipe that closes when the supervisor ends, and a pipe to report that this process
+    listens.
     """
     path, given, *numbers = sys.argv[1:] if argv is None else argv
     listening, alive, ready = map(int, numbers)
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         made = make_app(load_config(Path(path)), settings)
     except DemurError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - the process that started it has no other ear
+        print(error, file=sys.stderr)  # noqa: T201 - the supervisor reads it
         return 1
     with socket.socket(fileno=listening) as listener:
         server = Server(made, settings, listener, lambda _: _tell(ready))
@@ -120,14 +120,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tell(ready: int) -> None:
-    # Whoever started it may have stopped listening.
+    # The supervisor may have closed its end.
     with suppress(OSError):
         os.write(ready, b"1")
     os.close(ready)
 
 
 def _await_end(alive: int, stop: Callable[[], None]) -> None:
-    """Stop when whoever started this process is gone."""
+    """Stop when the supervisor is gone."""
     os.read(alive, 1)
     stop()
 

@@ -1,6 +1,6 @@
-"""Documents that people write: YAML whose values know where they stand.
+"""Documents that people write: YAML whose values know their line and column.
 
-Names are loaded when first used, so that a guess at a mistyped name needs no YAML.
+Names are loaded on first use, so that suggestions for mistyped names do not import YAML.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
-"""A value of a document that knows where it stands.
+"""A value of a YAML document that knows its place.
 
-Whoever reads a document asks its items for what must be there: a text, a word out of a list, a
-list. An item that is something else reports that itself, with its place and what helps, so that
-one reading finds every problem.
+A loader asks items for what must be there: a text, a word out of a list, a list. An item of
+another kind reports the problem with its place and a hint, so that one reading finds every
+problem.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ class Item:
     ) -> None:
         self.value = value
         self.where = where
-        # Where each key of a mapping stands, for problems of the key itself.
+        # The place of each key of a mapping, for problems of the key itself.
         self.keys = keys
         # All items of a document share one list.
         self.problems = problems
@@ -46,15 +46,15 @@ class Item:
     # -- problems ----------------------------------------------------------------------------
 
     def report(self, problem: str, help_text: str | None = None) -> None:
-        """Note a problem of this value."""
+        """Report a problem of this value."""
         self.problems.append(Problem(self.where, problem, help_text))
 
     def report_key(self, key: str, problem: str, help_text: str | None = None) -> None:
-        """Note a problem of a key of this mapping."""
+        """Report a problem of a key of this mapping."""
         self.problems.append(Problem(self.keys[key], problem, help_text))
 
     def raise_problems(self, error: type[ManyProblemsError]) -> None:
-        """Raise `error` with all that was reported in this document, if anything was."""
+        """Raise `error` with all reported problems of this document, if there are any."""
         if self.problems:
             raise error.of(self.problems)
 
@@ -62,19 +62,19 @@ class Item:
 
     @property
     def number(self) -> float | None:
-        """The value if it is a number; true and false are none."""
+        """The value if it is a number (booleans are not), else None."""
         fits = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         return self.value if fits else None
 
     @property
     def whole(self) -> int | None:
-        """The value if it is a whole number; true and false are none."""
+        """The value if it is an integer (booleans are not), else None."""
         fits = isinstance(self.value, int) and not isinstance(self.value, bool)
         return self.value if fits else None
 
     @property
     def is_text(self) -> bool:
-        """Whether the value is a text that says something."""
+        """Whether the value is a text that is not blank."""
         return isinstance(self.value, str) and bool(self.value.strip())
 
     def must_be_text(self, what: str) -> bool:
@@ -84,7 +84,7 @@ class Item:
         return self.is_text
 
     def one_of(self, known: Iterable[_Word], what: str) -> _Word | None:
-        """Return the word that this value is, or None with the problem reported."""
+        """Return the known word that equals this value, or None and report the problem."""
         for word in known:
             if word == self.value:
                 return word
@@ -94,7 +94,7 @@ class Item:
         return None
 
     def look_up(self, find: Callable[[Any], _Found]) -> _Found | None:
-        """Return what `find` has for this value, or None with its error reported here."""
+        """Return what `find` returns for this value, or None and report its error."""
         try:
             return find(self.value)
         except DemurError as error:
@@ -102,7 +102,7 @@ class Item:
             return None
 
     def once(self, name: str, what: str, seen: dict[str, str]) -> None:
-        """Report a name that an earlier item has; `seen` holds the places of those."""
+        """Report a name that an earlier item has; `places` holds their places."""
         if name and name in seen:
             self.report(f"{what} `{name}` stands twice", f"also at {seen[name]}")
         seen.setdefault(name, self.where)
@@ -123,7 +123,7 @@ class Item:
                 self.report_key(key, f"unknown key `{key}`", hint)
         return found
 
-    # -- what stands under a key of this mapping ---------------------------------------------
+    # -- values of keys of this mapping ------------------------------------------------------
 
     def get(self, key: str) -> "Item | None":
         """Return the item under `key`, or None."""
@@ -153,7 +153,7 @@ class Item:
             self.value["schema_version"].report(problem, f"this is {wanted}")
 
     def flag(self, key: str) -> bool:
-        """Return whether true stands under `key`, which may be absent."""
+        """Return whether the value of `key`, which may be absent, is true."""
         item = self.get(key)
         if item is not None and not isinstance(item.value, bool):
             item.report(f"`{key}` must be true or false, not `{item.plain}`")
@@ -168,7 +168,7 @@ class Item:
         return None
 
     def word_or(self, key: str, default: _Choice) -> _Choice:
-        """Return the word under `key`, one of the kind of `default`, which stands for absence."""
+        """Return the word under `key`, of the enum of `default`; `default` if it is absent."""
         item = self.get(key)
         return default if item is None else item.one_of(type(default), key) or default
 
@@ -181,7 +181,7 @@ class Item:
         return []
 
     def texts(self, key: str, *, may_be_blank: bool = False) -> Iterator["Item"]:
-        """Yield the items of the list under `key` that are texts, as all of them must be."""
+        """Yield the texts of the list under `key`; other items are reported."""
         for item in self.items(key):
             if item.is_text or (may_be_blank and isinstance(item.value, str)):
                 yield item
@@ -189,7 +189,7 @@ class Item:
                 item.report(f"`{key}` holds texts", "quote it")
 
     def different_texts(self, key: str) -> Iterator["Item"]:
-        """Yield the texts under `key`, none of which may stand there twice."""
+        """Yield the texts of the list under `key`; duplicates are reported."""
         seen: set[str] = set()
         for item in self.texts(key):
             if item.value in seen:

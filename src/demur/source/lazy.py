@@ -1,4 +1,4 @@
-"""Public names of a package, each loaded from its module when it is first used."""
+"""Public names of a package that are loaded from their modules on first use."""
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
@@ -10,9 +10,9 @@ __all__ = ["lazy_names"]
 def lazy_names(
     package: dict[str, Any], homes: Mapping[str, Iterable[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of the package whose globals are given.
+    """Return `__getattr__` and `__dir__` for the package with the globals `package`.
 
-    `homes` says which names live in which module.
+    `homes` maps each module to the names that it defines.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
 

@@ -1,7 +1,7 @@
-"""YAML as it was written: values that know their line and column.
+"""Read strict YAML whose values know their line and column.
 
-Stricter than YAML 1.1: a key stands once, and words that quietly become something
-else (`no`, `12:30`, an alias) are refused with the way to write them.
+It is stricter than YAML 1.1: duplicate keys, aliases and words that YAML silently converts (`no`,
+`12:30`) are refused with a hint.
 """
 
 import re
@@ -25,21 +25,21 @@ _TAG = "tag:yaml.org,2002:"
 _NUMBERS = {f"{_TAG}int": int, f"{_TAG}float": float}
 _BOOLEANS = {"true": True, "false": False}
 _TRUTHS = {"true", "yes", "on", "y"}
-# Octal, sexagesimal and underscored numbers mean different things to different readers.
+# Octal, sexagesimal and underscored numbers differ between YAML parsers.
 _DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-# Beyond this, a number has no canonical form.
+# Larger numbers have no canonical form.
 _LARGEST = {f"{_TAG}int": 2**53 - 1, f"{_TAG}float": float_info.max}
 _DEEPEST = 50
 
 
 class SourceError(ManyProblemsError):
-    """A text that is no usable YAML."""
+    """A text that is not valid strict YAML."""
 
 
 def read_text(
     path: "Path | str | Traversable", what: str, error: type[ManyProblemsError] = SourceError
 ) -> str:
-    """Return the text of the file at `path`, called `what` if it cannot be read.
+    """Return the text of the file at `path`; errors call it `what`.
 
     Raises:
         ManyProblemsError: As `error`: there is no such file, or it is no UTF-8 text.
@@ -76,7 +76,7 @@ def read_source(name: str, text: str, error: type[ManyProblemsError] = SourceErr
 
 
 def _shape(name: str, text: str) -> Iterator[Problem]:
-    """Yield what must be known before a tree is built, which recurses and follows aliases."""
+    """Yield problems to find before the tree is built: aliases and deep nesting."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.NodeEvent) and event.anchor:

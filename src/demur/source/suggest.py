@@ -1,4 +1,4 @@
-"""Guess what a mistyped name was meant to be."""
+"""Suggest the name that a mistyped one was meant to be."""
 
 import difflib
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ __all__ = ["closest", "did_you_mean"]
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name nearest to `name`, or None if none is near."""
-    # Long text is no typing mistake, and comparing it would be slow.
+    # Long text is no typo, and comparing it would be slow.
     if len(name) > 100:
         return None
     by_fold = {candidate.casefold(): candidate for candidate in known}

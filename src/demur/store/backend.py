@@ -1,4 +1,4 @@
-"""What a database must offer to hold decision records. One implementation per database."""
+"""The protocol of a database that holds decision records. One implementation per database."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -22,24 +22,24 @@ __all__ = ["Backend", "Filter", "StorageError", "Transaction", "UnavailableError
 
 
 class StorageError(DemurError):
-    """Something could not be stored or read; nothing of it is half stored.
+    """Something could not be stored or read; nothing is stored partially.
 
     Backends raise it for every error of their database.
     """
 
 
 class UnavailableError(StorageError):
-    """The database as a whole cannot be used now: locked, full, lost, read-only.
+    """The database cannot be used now: locked, full, lost or read-only.
 
-    Unlike an error about one row, it is not worth trying the rows of a batch one by one.
+    Unlike after an error about one row, retrying the rows of a batch one by one is useless.
     """
 
 
 class Filter(NamedTuple):
-    """Which records to read. Times are inclusive below and exclusive above; None asks nothing.
+    """Which records to read. `since` is inclusive, `until` exclusive; None matches everything.
 
-    `before` is the decision id that an earlier page ended with, read from the newest on;
-    `unreviewed` asks for records that nobody has labelled.
+    `before` is the last decision id of the previous page, newest first. `unreviewed` matches
+    records without a review label.
     """
 
     tenant: str | None = None
@@ -57,7 +57,7 @@ class Filter(NamedTuple):
 
 
 class Transaction(Protocol):
-    """One atomic write. Holds the heads of its tenants locked until it ends."""
+    """One atomic write. It locks the heads of its tenants until it ends."""
 
     def heads(self, tenants: Collection[str]) -> Mapping[str, Head]:
         """Return the locked head of each tenant; a new tenant's is its genesis."""
@@ -66,20 +66,20 @@ class Transaction(Protocol):
         """Return the decision id of each (tenant, request_id) that is stored already."""
 
     def insert(self, rows: Sequence[tuple[UnlinkedRow, Head, str]]) -> None:
-        """Store rows, each with the head that its link follows and its own hash."""
+        """Insert rows, each with the head before it and its own hash."""
 
     def set_heads(self, heads: Collection[Head]) -> None:
         """Move the heads."""
 
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
-        """Mark rows whose callers were told that storing them was not confirmed."""
+        """Mark rows whose callers got an error because storing was not confirmed in time."""
 
 
 class Backend(Protocol):
     """A database that holds decision records."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Return one write: committed durably when left, rolled back if an error leaves it."""
+        """Return one write: committed durably on exit, rolled back on an error."""
 
     def get(self, decision_id: str) -> RecordRow | None:
         """Return one record."""
@@ -97,7 +97,7 @@ class Backend(Protocol):
         """Yield a tenant's records from seq `first` to `last`, in order, in bounded memory."""
 
     def linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
-        """Yield what `chain` does with all columns, for an audit that compares them."""
+        """Yield the same records as `read_chain` with all columns, for an audit."""
 
     def ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
         """Return the first decision ids (of a tenant) that begin with `prefix`, at most `limit`."""
@@ -112,22 +112,22 @@ class Backend(Protocol):
         """Return the head that the oldest kept record follows: genesis if none was retired."""
 
     def save_checkpoints(self, checkpoints: Collection[Checkpoint]) -> None:
-        """Keep where chains ended."""
+        """Save where chains end."""
 
     def checkpoints(self, tenant: str) -> list[Checkpoint]:
         """Return a tenant's checkpoints, oldest first."""
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a text under its digest; the same one is kept once."""
+        """Save a text under its digest; each text is saved once."""
 
     def snapshot(self, digest: str) -> Snapshot | None:
         """Return the text under a digest."""
 
     def add_experience(self, experience: Experience, label: Label) -> None:
-        """Remember an outcome, together with the label that it comes from."""
+        """Store an experience together with its label."""
 
     def experiences(self, tenant: str, now: str) -> list[Experience]:
-        """Return what a tenant remembers and has not expired, by memory id."""
+        """Return a tenant's experiences that have not expired, by memory id."""
 
     def memory_version(self, tenant: str) -> int:
         """Return a number that changes whenever a tenant's experiences do."""
@@ -136,7 +136,7 @@ class Backend(Protocol):
         """Delete experiences by id, or those that expired before a time; return how many."""
 
     def add_label(self, label: Label) -> None:
-        """Keep a label."""
+        """Store a label."""
 
     def labels(self, decision_id: str) -> list[Label]:
         """Return the labels of a decision, oldest first."""
@@ -147,13 +147,13 @@ class Backend(Protocol):
         """Yield labels of a kind, oldest first, in bounded memory."""
 
     def tally(self, tenant: str | None) -> None:
-        """Count what was stored since it was last counted, of one tenant or of all."""
+        """Count the records stored since the last count, of one tenant or of all."""
 
     def tallies(self, tenant: str | None, first: str, beyond: str) -> list[TallyRow]:
-        """Return the counts of the hours from `first` to before `beyond`, in order."""
+        """Return the counts of the hours from `first` up to `beyond`, exclusive, in order."""
 
     def add_key(self, key: ApiKey) -> None:
-        """Keep a key of the service."""
+        """Store an API key of the service."""
 
     def key(self, digest: str) -> ApiKey | None:
         """Return the key with that digest."""
@@ -162,19 +162,19 @@ class Backend(Protocol):
         """Return every key, oldest first."""
 
     def revoke_key(self, key_id: str, now: str) -> bool:
-        """Make a key useless from now on; return whether there was one to revoke."""
+        """Revoke a key; return whether there was one to revoke."""
 
     def erase(self, tenant: str, subject: str) -> int:
         """Delete the sealed part, the subject and the experiences of a subject's records."""
 
     def retire(self, tenant: str, before: str) -> int:
-        """Delete the oldest records up to a time, keeping the chain provable; return how many."""
+        """Delete records before a time and return how many; the chain stays verifiable."""
 
     def counts(self) -> Mapping[str, int]:
         """Return how many rows of each kind there are."""
 
     def info(self) -> Mapping[str, Any]:
-        """Return what a doctor asks: kind, place, schema version, durability."""
+        """Return kind, place, schema version and durability, for health checks."""
 
     def close(self) -> None:
-        """Release everything."""
+        """Release all resources."""

@@ -1,4 +1,4 @@
-"""Storing a batch: every record gets its place in its tenant's chain, in one transaction."""
+"""Store a batch in one transaction: every record gets its place in its tenant's chain."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -13,10 +13,10 @@ _Key = tuple[str, str]
 
 
 class Place(NamedTuple):
-    """Where a row came to stand: after `previous`, with its own hash.
+    """The place of a row in its chain: the head before it, and its own hash.
 
-    If its request was stored before, `first` is the decision id of that record,
-    and the row itself is not stored.
+    If its request was stored before, `first` is the decision id of that record, and the row
+    itself is not stored.
     """
 
     previous: Head

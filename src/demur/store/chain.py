@@ -18,7 +18,7 @@ def genesis(tenant: str) -> Head:
 def link_hash(head: Head, decision_id: str, record: bytes) -> str:
     """Return the hash of the link that follows `head` and covers `record`.
 
-    The tenant, the place and the id are covered too, so that a link fits nowhere else.
+    It also covers tenant, place and id, so that a link is valid at its own place only.
     """
     place = f"{head.tenant}\n{head.seq + 1}\n{decision_id}\n{head.hash}\n"
     return f"sha256:{hashlib.sha256(_DOMAIN + place.encode() + record).hexdigest()}"

@@ -1,7 +1,7 @@
-"""A decision record as a row, and a row as a decision record.
+"""Convert a decision record to a row and back.
 
-The columns repeat what stands in the record; `columns_of` is the one place that says how,
-so that an audit can hold every stored column against its record.
+Columns repeat fields of the record. Only `record_columns` says how, so that an audit can compare
+every stored column with its record.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ _requester = msgspec.json.Decoder(_Requester).decode
 
 
 class Columns(NamedTuple):
-    """What people query: the columns beside the record itself, in the order of a row."""
+    """The columns beside the record itself, for queries, in the order of a row."""
 
     decision_id: str
     created_at: str
@@ -46,7 +46,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(record: DecisionRecord) -> Columns:
-    """Return the columns that belong to a record; an erased one has no subject."""
+    """Return the columns of a record; an erased record has no subject."""
     amount, refusal_class = record.amount, record.refusal_class
     return Columns(
         record.decision_id,
@@ -76,7 +76,7 @@ def record_of(row: RecordRow) -> DecisionRecord:
     """Return the record in a row, with its sealed part and its place in the chain.
 
     Raises:
-        StorageError: What is stored is no decision record.
+        StorageError: The row holds no decision record.
     """
     try:
         record = _decode(row.record)

@@ -1,10 +1,10 @@
-"""Group commit: callers that come together are committed together.
+"""Group commit: items that wait at the same time are committed together.
 
-Whoever comes while nobody commits leads: it commits everything that waits, itself and
-in its own thread, because handing work to another thread costs more than the work.
-Whoever comes meanwhile waits; one of them leads next. A background thread leads only for
-callers that cannot wait (they gave a callback), and for everybody once there is a deadline:
-a caller that commits itself could not stop waiting.
+A caller that finds no commit in progress leads: it commits all waiting items in its own thread,
+because handing work to another thread costs more than the work. Callers that arrive meanwhile
+wait, and one of them leads next. A background thread leads for callers that cannot wait (they
+passed a callback), and for all callers if there is a deadline: a caller that commits by itself
+could not stop waiting.
 """
 
 import os
@@ -35,7 +35,7 @@ class _State(Enum):
 
 
 class Entry(Generic[Item, Result]):
-    """One caller's item on its way, and what became of it."""
+    """One caller's item that waits to be committed, and its result."""
 
     __slots__ = ("callback", "error", "item", "result", "state", "turn")
 
@@ -58,7 +58,7 @@ class Entry(Generic[Item, Result]):
         error = self.error
         if error is None:
             return self.result  # type: ignore[return-value] # set together with `DONE`
-        # Callers of one batch share the cause; each gets an exception of its own to raise.
+        # Callers of one batch share the cause, so each raises its own exception.
         if isinstance(error, StorageError):
             raise type(error)(error.problem, where=error.where, help=error.help) from error
         raise StorageError(f"could not be stored: {error!r}") from error
@@ -68,8 +68,8 @@ class Committer(Generic[Item, Result]):
     """Commits items in groups.
 
     `commit` stores a batch and returns a result for each item, or raises and stores nothing.
-    `late` is told of each item that was stored after its caller had stopped waiting; an empty
-    batch is committed soon after, so that `commit` can note it.
+    `on_late` is called for each item that was stored after its caller stopped waiting; then an
+    empty batch is committed, so that `commit` can save the mark.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Committer(Generic[Item, Result]):
         _LIVE.add(self)
 
     def _start_afresh(self) -> None:
-        """Forget all callers and threads; after a fork they live on in the parent alone."""
+        """Drop all callers and threads; after a fork they exist only in the parent."""
         self._lock = threading.Lock()
         self._pending: deque[Entry[Item, Result]] = deque()
         self._leading = False
@@ -110,7 +110,7 @@ class Committer(Generic[Item, Result]):
             if self._enter(entry) or self._wait(entry):
                 self._lead(entry)
         except BaseException:
-            # Interrupted with the lead in hand: others wait for somebody to take it.
+            # Interrupted as the leader: pass the lead on, because others wait for it.
             if entry.state is _State.LEADS:
                 self.abandon(entry)
             raise
@@ -119,7 +119,7 @@ class Committer(Generic[Item, Result]):
     def submit(
         self, item: Item, callback: Callable[[Entry[Item, Result]], None]
     ) -> Entry[Item, Result]:
-        """Have an item committed soon; `callback` gets its entry, from another thread."""
+        """Queue an item for commit; another thread calls `callback` with its entry."""
         entry = Entry(item, callback)
         self._enter(entry)
         return entry
@@ -127,7 +127,8 @@ class Committer(Generic[Item, Result]):
     def abandon(self, entry: Entry[Item, Result]) -> bool:
         """Stop waiting for an entry; return False if it is done already.
 
-        What did not begin is dropped. What did may still be stored; `late` hears of it then.
+        An entry that has not begun is dropped. One that has may still be stored; then `on_late` is
+        called.
         """
         with self._lock:
             if entry.state is _State.DONE:
@@ -138,7 +139,7 @@ class Committer(Generic[Item, Result]):
         return True
 
     def close(self) -> None:
-        """Finish what waits, refuse what comes, end the thread."""
+        """Commit waiting items, refuse new ones, and end the thread."""
         with self._lock:
             self._closed = True
             if not self._leading:
@@ -172,7 +173,7 @@ class Committer(Generic[Item, Result]):
         return free and not by_thread
 
     def _wait(self, entry: Entry[Item, Result]) -> bool:
-        """Wait until an entry is done or its caller has to lead; return whether it has to."""
+        """Wait until an entry is done or its caller must lead; return whether it must lead."""
         assert entry.turn is not None
         try:
             come = entry.turn.acquire(timeout=-1 if self._deadline_s is None else self._deadline_s)
@@ -182,7 +183,7 @@ class Committer(Generic[Item, Result]):
         if not come and self.abandon(entry):
             raise UnavailableError(
                 f"the decision could not be confirmed in time ({self._deadline_s:g} s)",
-                help="it is marked unconfirmed if it was stored all the same",
+                help="if it was stored later, it is marked unconfirmed",
             )
         return entry.state is _State.LEADS
 
@@ -191,7 +192,7 @@ class Committer(Generic[Item, Result]):
             self._settle(self._take())
         finally:
             if entry.state is _State.LEADS:
-                # Interrupted before anything was taken: it must not be asked to lead again.
+                # Interrupted before a batch was taken: do not let this entry lead again.
                 entry.state = _State.ABANDONED
             self._pass_on()
 
@@ -208,7 +209,7 @@ class Committer(Generic[Item, Result]):
         return batch
 
     def _pass_on(self, *, by_thread: bool = False) -> bool:
-        """Let the next one lead, if there is one; return whether it is the thread that asks."""
+        """Pass the lead to the next entry; return whether the thread must lead it."""
         with self._lock:
             pending = self._pending
             while pending and pending[0].state is _State.ABANDONED:
@@ -235,13 +236,13 @@ class Committer(Generic[Item, Result]):
         try:
             thread.start()
         except RuntimeError as error:
-            raise UnavailableError(f"no thread to store with: {error}") from error
+            raise UnavailableError(f"cannot start a thread: {error}") from error
         self._thread = thread
 
     # -- committing ------------------------------------------------------------------------
 
     def _settle(self, batch: list[Entry[Item, Result]]) -> None:
-        """Commit a batch and tell each caller what became of its item."""
+        """Commit a batch and wake its callers."""
         try:
             self._try(batch)
         except BaseException:
@@ -257,7 +258,7 @@ class Committer(Generic[Item, Result]):
             self._attempt([])
 
     def _try(self, batch: list[Entry[Item, Result]]) -> None:
-        """Commit a batch; if that fails, one by one, so that one bad item fails alone."""
+        """Commit a batch; if that fails, commit one by one, so that a bad item fails alone."""
         error = self._attempt(batch)
         if len(batch) == 1 or error is None:
             return
@@ -272,7 +273,7 @@ class Committer(Generic[Item, Result]):
     def _attempt(self, batch: list[Entry[Item, Result]]) -> Exception | None:
         try:
             results = self._commit([entry.item for entry in batch])
-        except Exception as error:  # noqa: BLE001 - whatever it is, the callers have to hear of it
+        except Exception as error:  # noqa: BLE001 - the callers raise it
             for entry in batch:
                 entry.error = error
             return error
@@ -281,7 +282,7 @@ class Committer(Generic[Item, Result]):
         return None
 
     def _tell(self, batch: list[Entry[Item, Result]]) -> list[Entry[Item, Result]]:
-        """Wake the callers of a batch; return the entries that were stored for nobody."""
+        """Wake the callers of a batch; return the stored entries whose callers are gone."""
         with self._lock:
             gone = [entry for entry in batch if entry.state is _State.ABANDONED]
             for entry in batch:
@@ -295,7 +296,7 @@ class Committer(Generic[Item, Result]):
 
 
 def _work(committer: Committer[Item, Result], calls: SimpleQueue[bool]) -> None:
-    """Lead whenever called, as long as there is something that the thread has to lead."""
+    """Lead when called, as long as there are entries that the thread must lead."""
     while calls.get():
         leads = True
         while leads:
@@ -311,5 +312,5 @@ def _after_fork() -> None:
         committer._start_afresh()  # noqa: SLF001 - the committer's own module
 
 
-# Windows has neither forks nor this.
+# Windows has neither forks nor this function.
 getattr(os, "register_at_fork", dict)(after_in_child=_after_fork)

@@ -1,7 +1,7 @@
-"""Exported heads: where the chains ended, kept outside the store.
+"""Exported heads: the ends of chains, kept outside the store.
 
-Whoever can write to the database can make a shorter chain that holds in itself. A head
-that was exported before, to a place they cannot write to, shows it.
+Someone who can write to the database can build a shorter chain that is valid in itself. A head
+that was exported before, to a place they cannot write to, reveals that.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def heads_document(heads: Iterable[Head], created_at: str) -> dict[str, Any]:
-    """Return heads as plain JSON, for a file that is kept elsewhere."""
+    """Return heads as plain JSON, for a file outside the store."""
     return {
         "schema_version": HEADS_SCHEMA,
         "created_at": created_at,
@@ -42,7 +42,7 @@ def read_heads(document: object) -> list[Head]:
     """Return the heads in a document that `heads_document` made.
 
     Raises:
-        InputError: It is no such document.
+        InputError: It is no document of heads.
     """
     try:
         read = msgspec.convert(document, _Document)

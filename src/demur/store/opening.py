@@ -1,4 +1,4 @@
-"""Opening a store by its address."""
+"""Open a store by its URL."""
 
 import os
 from importlib import import_module
@@ -30,8 +30,8 @@ def open_store(
 
     Raises:
         StorageError: It cannot be opened.
-        InputError: The address is none that demur knows.
-        MissingExtraError: PostgreSQL is asked for and its driver is not installed.
+        InputError: The URL has an unknown scheme.
+        MissingExtraError: The PostgreSQL driver is not installed.
     """
     address = os.fspath(url)
     scheme, separator, rest = address.partition("://")

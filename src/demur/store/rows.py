@@ -1,4 +1,4 @@
-"""Rows: what the stores keep, the same for SQLite and PostgreSQL."""
+"""Rows that stores keep, the same for SQLite and PostgreSQL."""
 
 from typing import NamedTuple
 
@@ -18,8 +18,8 @@ __all__ = [
 class UnlinkedRow(NamedTuple):
     """A record as columns, before it has its place in the chain.
 
-    `record` is the canonical JSON of the open part, `sealed` that of the personal part.
-    The other columns repeat what people query.
+    `record` is the canonical JSON of the open part, `sealed` that of the sealed part. The other
+    columns repeat fields for queries.
     """
 
     decision_id: str
@@ -50,9 +50,9 @@ class Head(NamedTuple):
 
 
 class RecordRow(NamedTuple):
-    """A stored record: its columns that are needed to read it back, and its place in the chain.
+    """A stored record: the columns needed to read it back, and its place in the chain.
 
-    `confirmed` is false if its caller was told that storing it could not be confirmed in time.
+    `confirmed` is false if its caller got an error because storing was not confirmed in time.
     """
 
     decision_id: str
@@ -66,7 +66,7 @@ class RecordRow(NamedTuple):
 
 
 class LinkedRow(NamedTuple):
-    """Everything that is stored of a record: all columns and the link, as an audit reads it."""
+    """All columns of a stored record and its link, for an audit."""
 
     row: UnlinkedRow
     seq: int
@@ -76,7 +76,7 @@ class LinkedRow(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """Where a tenant's chain ended at some time."""
+    """The end of a tenant's chain at some time."""
 
     created_at: str
     head: Head
@@ -107,7 +107,7 @@ class Experience(NamedTuple):
 
 
 class Label(NamedTuple):
-    """Who said what about a decision, for the audit; experiences may be forgotten, labels stay."""
+    """A person's label on a decision. Experiences may be forgotten, labels stay."""
 
     decision_id: str
     tenant: str
@@ -119,9 +119,9 @@ class Label(NamedTuple):
 
 
 class ApiKey(NamedTuple):
-    """A key of the service. Only the digest of what its holder sends is kept.
+    """An API key of the service. Only the digest of the key is stored.
 
-    `roles` are words with spaces between them; a key without a tenant is for all of them.
+    `roles` are separated by spaces; a key with an empty tenant is valid for all tenants.
     """
 
     key_id: str

@@ -1,7 +1,7 @@
 """The spool: decisions that could not be stored, one canonical line each.
 
-A line holds the whole record, and the refusal line that alerts look for, so nothing is
-lost and the loss of the store is seen even where only logs are read.
+A line holds the whole record and the refusal line that alerts look for. So nothing is lost, and
+an outage of the store shows even to a reader of logs only.
 """
 
 import os
@@ -24,7 +24,7 @@ _NOTHING = msgspec.Raw(b"null")
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line. Both halves stay the bytes they are, because digests cover them."""
+    """One line. Both halves are kept as bytes, because digests cover them."""
 
     line: str
     record: msgspec.Raw
@@ -37,14 +37,14 @@ _record = msgspec.json.Decoder(DecisionRecord).decode
 
 
 class Spooled(NamedTuple):
-    """What a spool holds; `unreadable` are the numbers of lines that a crash cut short."""
+    """The content of a spool; `unreadable` are the numbers of lines that a crash cut short."""
 
     records: tuple[DecisionRecord, ...]
     unreadable: tuple[int, ...]
 
 
 class Spool:
-    """The file at `path`; made with the first decision, readable by its owner alone."""
+    """The spool file at `path`; created on first use, readable by its owner only."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -66,7 +66,7 @@ class Spool:
         return line
 
     def read(self) -> Spooled:
-        """Return everything in the spool, oldest first; nothing if there is no file.
+        """Return the records in the spool, oldest first; none if there is no file.
 
         Raises:
             StorageError: The file cannot be read.
@@ -91,7 +91,7 @@ class Spool:
         file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _OWNER_ONLY)
         try:
             size = os.fstat(file).st_size
-            # A line that a crash cut short must not swallow the next one.
+            # Start a new line after one that a crash cut short.
             torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
             written = b"\n" + line if torn else line
             if os.write(file, written) != len(written):
@@ -110,7 +110,7 @@ def _read(text: bytes) -> DecisionRecord:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new file's name durable, too."""
+    """Make the name of a new file durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

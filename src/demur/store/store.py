@@ -1,4 +1,4 @@
-"""The store: decision records, durable before a caller hears of them."""
+"""The store: decision records, durable before a caller gets them."""
 
 import asyncio
 from collections import deque
@@ -41,8 +41,8 @@ _MOST_UNCONFIRMED = 10_000
 class Stored(NamedTuple):
     """A stored record with its place in the chain.
 
-    `duplicate` says that its request id was stored before: then this is the first record,
-    and the caller judges whether it asked for the same.
+    `duplicate` says that its request id was stored before: then this is the first record, and the
+    caller checks whether it is the same request.
     """
 
     record: DecisionRecord
@@ -52,8 +52,8 @@ class Stored(NamedTuple):
 class Store:
     """Decision records in a database.
 
-    With `deadline_s`, storing that takes longer is answered with an error; if the record is
-    stored all the same, it is marked unconfirmed.
+    With `deadline_s`, storing that takes longer raises an error; if the record is stored later, it
+    is marked unconfirmed.
     """
 
     def __init__(self, backend: Backend, *, deadline_s: float | None = None) -> None:
@@ -61,7 +61,7 @@ class Store:
         self._deadline_s = deadline_s
         self._saved: set[str] = set()
         self._wanted: dict[str, Snapshot] = {}
-        # During a long outage not every id can be kept in mind.
+        # Bounded, because an outage may be long.
         self._unconfirmed: deque[str] = deque(maxlen=_MOST_UNCONFIRMED)
         self._committer: Committer[_Rows, _Places] = Committer(
             self._commit, self._stored_late, deadline_s=deadline_s
@@ -70,7 +70,7 @@ class Store:
     # -- writing ---------------------------------------------------------------------------
 
     def put(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> Stored:
-        """Store a record durably, and the texts it refers to; return it with its place.
+        """Store a record and its snapshots durably; return it with its place.
 
         Raises:
             StorageError: It is not stored, or this could not be confirmed in time.
@@ -123,7 +123,7 @@ class Store:
         return entry.outcome()
 
     def _commit(self, batch: Sequence[_Rows]) -> list[_Places]:
-        """Store what came together, and mark what was stored for nobody."""
+        """Store a batch, and mark records whose callers stopped waiting."""
         marks = [self._unconfirmed.popleft() for _ in range(len(self._unconfirmed))]
         rows = [row for group in batch for row in group]
         try:
@@ -131,7 +131,7 @@ class Store:
             places = iter(store_batch(self.backend, rows, marks))
         except BaseException as error:
             self._unconfirmed.extend(marks)
-            # Broken off at a moment nobody knows: what landed was confirmed to no one.
+            # It is unknown what was stored: mark all of it as unconfirmed.
             if isinstance(error, UnavailableError) or not isinstance(error, Exception):
                 self._unconfirmed.extend(row.decision_id for row in rows)
             raise
@@ -151,7 +151,7 @@ class Store:
         return Stored(_replace(record, chain=link))
 
     def _want(self, snapshots: Sequence[Snapshot]) -> None:
-        """Have texts saved before the next records, by whoever stores those."""
+        """Queue snapshots to be saved with the next batch."""
         for snapshot in snapshots:
             if snapshot.digest not in self._saved:
                 self._wanted[snapshot.digest] = snapshot
@@ -177,7 +177,7 @@ class Store:
         """
         ids = self.backend.ids(prefix, 2, tenant)
         if len(ids) > 1 and prefix not in ids:
-            raise InputError(f"several decisions begin with `{prefix}`", help="write more of it")
+            raise InputError(f"several decisions begin with `{prefix}`", help="use a longer prefix")
         return ids[0] if ids else None
 
     def by_request(self, tenant: str, request_id: str) -> DecisionRecord | None:
@@ -186,13 +186,13 @@ class Store:
         return None if row is None else record_of(row)
 
     def family(self, tenant: str, root_id: str) -> list[DecisionRecord]:
-        """Return a record and all that continue it, in the order they were stored."""
+        """Return a record and all records that continue it, in the order of the chain."""
         return list(map(record_of, self.backend.family(tenant, root_id)))
 
     def find(
         self, wanted: Filter = _EVERYTHING, *, newest_first: bool = False, limit: int | None = None
     ) -> Iterator[DecisionRecord]:
-        """Yield records that match, oldest first unless asked otherwise, in bounded memory."""
+        """Yield matching records, oldest first by default, in bounded memory."""
         rows: Iterator[RecordRow] = self.backend.scan(wanted, newest_first=newest_first)
         return map(record_of, islice(rows, limit))
 
@@ -201,11 +201,11 @@ class Store:
         return self.backend.snapshot(digest)
 
     def heads(self) -> list[Head]:
-        """Return where each tenant's chain ends."""
+        """Return the end of each tenant's chain."""
         return self.backend.all_heads()
 
     def checkpoint(self, now: str) -> list[Head]:
-        """Keep where each chain ends now, for a later audit to compare; return the ends."""
+        """Save the end of each chain for later audits, and return the ends."""
         heads = self.backend.all_heads()
         self.backend.save_checkpoints([Checkpoint(now, head) for head in heads])
         return heads
@@ -213,11 +213,11 @@ class Store:
     # -- memory ----------------------------------------------------------------------------
 
     def add_experience(self, experience: Experience, label: Label) -> None:
-        """Remember an outcome, together with the label that it comes from."""
+        """Store an experience together with its label."""
         self.backend.add_experience(experience, label)
 
     def experiences(self, tenant: str, now: str) -> list[Experience]:
-        """Return what a tenant remembers and has not expired, by memory id."""
+        """Return a tenant's experiences that have not expired, by memory id."""
         return self.backend.experiences(tenant, now)
 
     def memory_version(self, tenant: str) -> int:
@@ -234,14 +234,14 @@ class Store:
         return self.backend.forget(tenant, memory_ids, before)
 
     def add_label(self, label: Label) -> None:
-        """Keep what somebody said about a decision."""
+        """Store a label on a decision."""
         self.backend.add_label(label)
 
     def labels(self, decision_id: str) -> list[Label]:
         """Return the labels of a decision, oldest first."""
         return self.backend.labels(decision_id)
 
-    # -- watching --------------------------------------------------------------------------
+    # -- tallies, labels, API keys ----------------------------------------------------------
 
     def labelled(
         self, kind: str, values: Collection[str], *, tenant: str | None = None, since: str = ""
@@ -250,17 +250,17 @@ class Store:
         return self.backend.labelled(tenant, kind, values, since)
 
     def tallies(self, tenant: str | None, since: datetime, until: datetime) -> Tallies:
-        """Return how many decisions, reasons and findings there were, by whole hours in UTC.
+        """Return counts of decisions, reasons and findings by whole hours in UTC.
 
-        What was stored until now is counted first: a store that was never asked takes a moment
-        for it. None asks for all tenants together.
+        New records are counted first, so the first call takes a moment. `tenant=None` counts all
+        tenants together.
         """
         first, beyond = hours_between(since, until)
         self.backend.tally(tenant)
         return tallies_of(self.backend.tallies(tenant, first, beyond))
 
     def add_key(self, key: ApiKey) -> None:
-        """Keep a key of the service."""
+        """Store an API key of the service."""
         self.backend.add_key(key)
 
     def key(self, digest: str) -> ApiKey | None:
@@ -272,19 +272,19 @@ class Store:
         return self.backend.keys()
 
     def revoke_key(self, key_id: str, now: str) -> bool:
-        """Make a key useless from now on; return whether there was one to revoke."""
+        """Revoke a key; return whether there was one to revoke."""
         return self.backend.revoke_key(key_id, now)
 
-    # -- letting go ------------------------------------------------------------------------
+    # -- erasure and retention --------------------------------------------------------------
 
     def erase(self, tenant: str, subject: str) -> int:
-        """Delete what is personal in a subject's records; the chain still holds."""
-        # Findings are personal: they are counted before they are gone.
+        """Erase the sealed part of a subject's records; the chain stays valid."""
+        # Findings are in the sealed part, so count them before it is erased.
         self.backend.tally(tenant)
         return self.backend.erase(tenant, subject)
 
     def retire(self, tenant: str, before: str) -> int:
-        """Delete a tenant's oldest records up to a time; the rest of the chain still holds."""
+        """Delete a tenant's records before a time; the rest of the chain stays valid."""
         self.backend.tally(tenant)
         return self.backend.retire(tenant, before)
 
@@ -295,11 +295,11 @@ class Store:
         return self.backend.counts()
 
     def info(self) -> Mapping[str, Any]:
-        """Return what a doctor asks: kind, place, schema version, durability."""
+        """Return kind, place, schema version and durability, for health checks."""
         return {**self.backend.info(), "deadline_s": self._deadline_s}
 
     def close(self) -> None:
-        """Finish what is being stored, and release everything."""
+        """Finish pending commits, and release all resources."""
         self._committer.close()
         if self._unconfirmed:
             with suppress(StorageError):
@@ -323,12 +323,12 @@ def _waker(
     done: asyncio.Future[None],
     late: Callable[[_Rows, _Places], None],
 ) -> Callable[[Entry[_Rows, _Places]], None]:
-    """Return what wakes a caller in its event loop, from the thread that stored its rows."""
+    """Return a callback that wakes a caller in its event loop from the storing thread."""
 
     def wake(entry: Entry[_Rows, _Places]) -> None:
         try:
             loop.call_soon_threadsafe(_finish, done)
-        except RuntimeError:  # its loop is closed: nobody is left to be told
+        except RuntimeError:  # its loop is closed, so nobody waits
             if entry.error is None:
                 late(entry.item, entry.outcome())
 

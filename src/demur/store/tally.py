@@ -1,7 +1,7 @@
-"""Tallies: how many decisions, reasons and findings there were in each hour.
+"""Tallies: counts of decisions, reasons and findings by hour.
 
-They answer what dashboards and alerts ask without reading the records again. Each is a
-plain count; nothing in it says whose decision it was.
+Dashboards and alerts use them instead of reading the records again. They are plain counts;
+nothing in them says whose decision it was.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ _HOUR = "%Y-%m-%dT%H"
 
 
 class TallyRow(NamedTuple):
-    """A tally as it is stored: what `first` to `third` mean depends on its kind."""
+    """A stored tally; the meaning of `first` to `third` depends on its kind."""
 
     kind: str
     hour: str
@@ -39,7 +39,7 @@ class TallyRow(NamedTuple):
 
 
 class DecisionTally(NamedTuple):
-    """How many decisions of an hour came out like this. No class is an empty text."""
+    """The number of decisions of an hour by outcome; no class is an empty text."""
 
     hour: str
     verdict: str
@@ -49,7 +49,7 @@ class DecisionTally(NamedTuple):
 
 
 class ReasonTally(NamedTuple):
-    """How many decisions of an hour had this reason, and this verdict."""
+    """The number of decisions of an hour by reason and verdict."""
 
     hour: str
     reason_code: str
@@ -58,7 +58,7 @@ class ReasonTally(NamedTuple):
 
 
 class FindingTally(NamedTuple):
-    """How often guards of a surface found something in an hour."""
+    """The number of findings of an hour by surface, code and action."""
 
     hour: str
     surface: str
@@ -76,7 +76,7 @@ class Tallies(NamedTuple):
 
 
 def hour_of(moment: datetime) -> str:
-    """Return the hour that a moment falls in, as tallies name it.
+    """Return the hour of a moment in the format of tallies.
 
     Raises:
         InputError: The moment has no time zone.
@@ -87,7 +87,7 @@ def hour_of(moment: datetime) -> str:
 
 
 def hours_back(now: datetime, hours: int) -> datetime:
-    """Return when the last so many hours begin: the one that runs now, and those before it."""
+    """Return the start of the last `hours` hours, the current one included."""
     running = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     return running - timedelta(hours=hours - 1)
 
@@ -100,7 +100,7 @@ def hours_between(since: datetime, until: datetime) -> tuple[str, str]:
 
 
 def tallies_of(rows: Iterable[TallyRow]) -> Tallies:
-    """Return stored counts as what they mean."""
+    """Return stored counts grouped by kind."""
     decisions: list[DecisionTally] = []
     reasons: list[ReasonTally] = []
     findings: list[FindingTally] = []

@@ -1,8 +1,8 @@
-"""Verifying a chain: every link computed again, every column held against its record.
+"""Verify a chain: compute every link again and compare every column with its record.
 
-A chain proves that nothing in it was changed, reordered or left out. That nothing was cut
-off at its end is shown by what ends are known: the stored head, checkpoints, and heads that
-were exported to where the database's owner cannot reach them.
+A chain proves that nothing in it was changed, reordered or left out. A cut at its end shows
+against known ends: the stored head, checkpoints, and heads exported to a place that the owner of
+the database cannot write to.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ __all__ = ["Break", "Verification", "verify_chain"]
 
 
 class Break(NamedTuple):
-    """The first place of a tenant's chain that does not hold; no id if its record is missing."""
+    """The first invalid place of a tenant's chain; no id if its record is missing."""
 
     tenant: str
     seq: int
@@ -26,7 +26,7 @@ class Break(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """What was found: how much was read, and where chains broke (at most once for a tenant)."""
+    """The result of a verification: what was read, and at most one break per tenant."""
 
     tenants: int
     records: int
@@ -36,12 +36,12 @@ class Verification(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is broken."""
+        """Whether all chains are intact."""
         return not self.breaks
 
 
 class _Known(NamedTuple):
-    """An end that a chain is known to have had."""
+    """A known end of a chain, and its source."""
 
     head: Head
     source: str
@@ -56,7 +56,7 @@ class _Range(NamedTuple):
 
 
 class _Counts:
-    """What has been read so far."""
+    """Counts of the records read so far."""
 
     def __init__(self) -> None:
         self.records = self.erased = self.unconfirmed = 0
@@ -75,9 +75,9 @@ def verify_chain(
     last: int | None = None,
     heads: Iterable[Head] = (),
 ) -> Verification:
-    """Return whether the chains hold, of one tenant or of all, from seq `first` to `last`.
+    """Verify the chains of one tenant or of all, from seq `first` to `last`.
 
-    `heads` are ends that were exported before; each has to be in its chain.
+    `heads` are ends that were exported before; each must be in its chain.
     """
     exported = [_Known(head, "an exported head") for head in heads]
     names = {tenant} if tenant is not None else {*backend.tenants(), *_tenants(exported)}
@@ -125,13 +125,13 @@ def _verify(
         head = Head(tenant, linked.seq, linked.hash)
         found = _contradiction(ends, head, linked.row.decision_id)
     if found is not None and backend.anchor(tenant) != anchor:
-        # Records were retired meanwhile: what seems to be missing was let go.
+        # Records were retired meanwhile, so they only seem to be missing: start again.
         return _verify(backend, stored, exported, part, counts)
     return found or _end(backend, head, known, part)
 
 
 def _retired(exported: Iterable[_Known], anchor: Head) -> Break | None:
-    """Return a break if an exported end lies in what was retired: nobody can tell any more."""
+    """Return a break if an exported end was retired and cannot be checked any more."""
     for end in exported:
         if end.head.seq < anchor.seq:
             problem = f"{end.source} cannot be checked: the chain now begins after {anchor.seq}"
@@ -142,7 +142,7 @@ def _retired(exported: Iterable[_Known], anchor: Head) -> Break | None:
 def _contradiction(
     ends: Mapping[int, Iterable[_Known]], head: Head, decision_id: str | None
 ) -> Break | None:
-    """Return a break if a known end stands at this place with another hash."""
+    """Return a break if a known end at this place has another hash."""
     for end in ends.get(head.seq, ()):
         if end.head.hash != head.hash:
             return Break(head.tenant, head.seq, decision_id, f"{end.source} has another hash")
@@ -157,7 +157,7 @@ def _end(backend: Backend, head: Head, known: Sequence[_Known], part: _Range) ->
             return Break(head.tenant, head.seq + 1, None, problem)
     if part.last is not None or known[0].head.seq >= head.seq:
         return None
-    # Asked again: records may have been added since the heads were read.
+    # Read the head again: records may have been added meanwhile.
     stored = next((h for h in backend.all_heads() if h.tenant == head.tenant), genesis(head.tenant))
     if stored.seq < head.seq:
         problem = f"the stored head is behind, at {stored.seq}"

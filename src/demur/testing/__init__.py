@@ -1,4 +1,4 @@
-"""Helpers for tests of guards and of programs that talk to models: any test runner will do.
+"""Helpers for tests of guards and of programs that call models, for any test runner.
 
 Names are loaded when first used.
 """

@@ -1,6 +1,6 @@
-"""Assertions on refusals, for any test runner: what was refused, why, and what to do next.
+"""Assertions on refusals, for any test runner.
 
-A failure says in one block what there was instead.
+A failure lists in one block what was observed instead.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,18 +33,18 @@ def assert_refuses(
     advice: Advice | str | None = None,
     surface: Surface | str | None = None,
 ) -> Seen:
-    """Return what `thing` refuses with, or fail: it does not refuse, or not like that.
+    """Assert that `thing` refuses, with the given facts, and return the observation.
 
-    `thing` is a `Ruling`, `DecisionRecord`, `Decision`, `Refusal`, `Generated`, a text, the
-    response or exception of a provider, or a function that is called now and may raise
-    `Refused`. A response is read by its structure; hand over its text to have the words judged.
+    `thing` is a `CheckResult`, `DecisionRecord`, `Decision`, `Refusal`, `GuardedAnswer`, a text,
+    the response or exception of a provider, or a function to call, which may raise `Refused`.
+    A response is read by its structure; pass its text to have the words judged.
 
-    Without a `code`, any refusal will do that somebody judged: a guard that broke refuses too,
-    and passes only under its code. Of several codes in force, `code` may be any.
+    Without a `code`, any judged refusal passes. The refusal of a failed guard passes only if
+    `code` names it. If several codes are in force, `code` may be any of them.
 
     Raises:
-        InputError: There is no such class, advice or surface.
-        InputTypeError: `thing` can refuse nothing.
+        InputError: The class, advice or surface does not exist.
+        InputTypeError: `thing` has a type that cannot refuse.
     """
     __tracebackhide__ = True
     wanted = _Wanted(
@@ -66,12 +66,12 @@ def assert_refuses(
 
 
 def assert_allows(thing: Any) -> Seen:
-    """Return what `thing` says, or fail: it refuses, or could not be judged.
+    """Assert that `thing` was judged and does not refuse, and return the observation.
 
-    It takes what `assert_refuses` takes; `value` is what a function returned.
+    It accepts the same types as `assert_refuses`; `value` is the return value of a function.
 
     Raises:
-        InputTypeError: `thing` can refuse nothing.
+        InputTypeError: `thing` has a type that cannot refuse.
     """
     __tracebackhide__ = True
     seen = see(thing)
@@ -96,7 +96,7 @@ class _Wanted(NamedTuple):
 
 
 def _differences(wanted: _Wanted, seen: Seen) -> Iterator[tuple[str, str]]:
-    """Yield the name of each fact that is another one, and what was wanted of it."""
+    """Yield the name and the expected value of each fact that differs."""
     if wanted.code is not None and wanted.code not in seen.codes:
         yield "code", f"{wanted.code}{_doubt(wanted.code)}"
     if wanted.refusal_class not in {None, seen.refusal_class}:
@@ -108,7 +108,7 @@ def _differences(wanted: _Wanted, seen: Seen) -> Iterator[tuple[str, str]]:
 
 
 def _doubt(code: str) -> str:
-    """Return that a code is not registered: a test with a typing mistake fails for ever."""
+    """Return a hint if a code is not registered, because a test with a typo always fails."""
     known = default_registry()
     if code in known:
         return ""
@@ -117,7 +117,7 @@ def _doubt(code: str) -> str:
 
 
 def _block(expected: str, seen: Seen, wrong: Mapping[str, str] = _NOTHING) -> str:
-    """Return the failure as one block: what was expected, and every fact that is known."""
+    """Return the failure message: the expectation, and every observed fact."""
     facts = {
         "code": ", ".join(seen.codes),
         "class": str(seen.refusal_class or ""),
@@ -126,7 +126,7 @@ def _block(expected: str, seen: Seen, wrong: Mapping[str, str] = _NOTHING) -> st
         "detail": _short(seen.detail),
         "decision": seen.decision_id or "",
         "rules": ", ".join(seen.rules),
-        "judged": "" if seen.judged else "no: whoever should judge could not",
+        "judged": "" if seen.judged else "no: the guard or the store failed",
         "note": seen.note,
     }
     rows = [

@@ -1,7 +1,7 @@
-"""Hold a guard to its contract: registered codes, valid spans, the same answer twice.
+"""Test a guard against its contract: registered codes, valid spans, deterministic findings.
 
-Needs no test runner: `contract_breaches` returns what is wrong, `assert_guard_contract` raises
-an AssertionError that says so.
+Needs no test runner: `contract_breaches` yields the breaches, `assert_guard_contract` raises an
+AssertionError that lists them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ __all__ = ["ODD_TEXTS", "assert_guard_contract", "contract_breaches"]
 
 _MOST_FINDINGS = 100_000
 _SHOWN = 60
-# Texts that break what was written for ordinary ones.
+# Unusual texts that often break guards.
 ODD_TEXTS: tuple[str, ...] = (
     "",
     " ",
@@ -54,10 +54,10 @@ def assert_guard_contract(
     config: Any = None,
     registry: Registry | None = None,
 ) -> None:
-    """Raise an AssertionError that names everything in which `guard` breaks the contract.
+    """Raise an AssertionError that lists every breach of the contract by `guard`.
 
-    `events` are events of the guard's surface, or texts where the surface takes some; odd
-    texts are tried beside them.
+    `events` are events of the guard's surface, or texts if the surface accepts texts. Unusual
+    texts are tried as well.
     """
     broken = list(islice(contract_breaches(guard, events, config=config, registry=registry), 20))
     if broken:
@@ -74,7 +74,7 @@ def contract_breaches(
     config: Any = None,
     registry: Registry | None = None,
 ) -> Iterator[str]:
-    """Yield in words each way in which `guard` breaks the contract."""
+    """Yield a description of each breach of the contract by `guard`."""
     known = default_registry() if registry is None else registry
     problems = list(guard_problems(guard, known))
     if problems:
@@ -102,18 +102,18 @@ def _breaches(guard: Guard, event: Any, config: Any, registry: Registry) -> Iter
         if problem is not None:
             yield problem
     if _checked(guard, event, config) != first:
-        yield "asked twice, it answers differently: it is not pure"
+        yield "it returns different findings for the same event: it is not deterministic"
     if text is not None and not _in_order(first):
         yield "the findings are not in the order of their spans"
 
 
 def _checked(guard: Guard, event: Any, config: Any) -> list[Finding] | str:
-    """Return the findings, or what went wrong; refusing an event by an `InputError` is no wrong."""
+    """Return the findings, or the problem; a guard may reject an event with an `InputError`."""
     try:
         found = list(islice(guard.check(event, config), _MOST_FINDINGS + 1))
     except (InputError, InputTypeError):
         return []
-    except Exception as error:  # noqa: BLE001 - that is what is looked for
+    except Exception as error:  # noqa: BLE001 - any exception is a breach
         return f"it raises {type(error).__name__}: {str(error)[:100]}"
     return f"more than {_MOST_FINDINGS} findings" if len(found) > _MOST_FINDINGS else found
 
@@ -131,7 +131,7 @@ def _takes_texts(guard: Guard) -> bool:
 
 
 def _event(guard: Guard, given: Any) -> Any:
-    """Return the event that `given` stands for; what stands for none goes to the guard as it is."""
+    """Return the event that `given` describes, or `given` itself if it describes none."""
     try:
         return event_of(guard.SURFACE, given)
     except (InputError, InputTypeError):

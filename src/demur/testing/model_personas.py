@@ -1,8 +1,7 @@
-"""How the models of the test server behave: what they refuse, and in which words.
+"""Personas of the test model server: what they refuse, and in which words.
 
-A persona goes by the label that comes with a request, if one does; otherwise by words that
-sound dangerous. A digest of the prompt decides the rest, so the same prompt is always
-answered alike.
+A persona uses the label of a request if it has one, and otherwise looks for alarming words. A
+digest of the prompt decides the rest, so the same prompt always gets the same answer.
 """
 
 import hashlib
@@ -36,7 +35,7 @@ _HELPFUL = (
 
 
 class _Persona(NamedTuple):
-    """How often, in percent, a model refuses what is harmful, alarming, and harmless."""
+    """The refusal rates of a persona, in percent, for harmful, alarming and harmless prompts."""
 
     harmful: int
     alarming: int
@@ -53,7 +52,7 @@ PERSONAS = (*_OF, _ECHO)
 
 
 class Heard(NamedTuple):
-    """What a request asks for, as far as a persona cares."""
+    """The parts of a request that a persona uses."""
 
     prompt: str
     model: str = ""
@@ -62,24 +61,24 @@ class Heard(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a persona answers, and whether it declines."""
+    """The answer of a persona, and whether it declines."""
 
     text: str
     declined: bool = False
 
 
 def check_persona(name: str) -> None:
-    """Refuse a persona that there is not.
+    """Check that a persona exists.
 
     Raises:
-        InputError: There is none of this name.
+        InputError: No persona has this name.
     """
     if name not in PERSONAS:
         raise InputError(f"unknown persona `{name}`", help=f"one of {', '.join(PERSONAS)}")
 
 
 def speak(persona: str, heard: Heard) -> Said:
-    """Return what a persona answers to a prompt."""
+    """Return the answer of a persona to a prompt."""
     if persona == _ECHO:
         return Said(heard.prompt)
     drawn = hashlib.sha256(f"{persona}\n{heard.prompt}".encode(errors="replace")).digest()
@@ -87,7 +86,7 @@ def speak(persona: str, heard: Heard) -> Said:
     refuses = _rate(_OF[persona], heard)
     if chance < refuses:
         return Said(_REFUSALS[drawn[4] % len(_REFUSALS)], declined=True)
-    # Now and then a model does half of it.
+    # Sometimes a persona complies in part.
     if chance < refuses + 2:
         return Said(_PARTIAL)
     return Said(_HELPFUL[drawn[4] % len(_HELPFUL)])

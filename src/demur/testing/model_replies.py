@@ -1,4 +1,4 @@
-"""What the test server sends back: completions, streams, and every fault that clients meet."""
+"""Replies of the test model server: completions, streams, and faults."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ _PIECE = 12
 
 
 class Reply(NamedTuple):
-    """An HTTP answer. `cut`: it stops before its end; `never`: it does not come at all."""
+    """An HTTP reply. `cut`: it stops before its end; `never`: it is never sent."""
 
     status: int
     kind: str
@@ -33,7 +33,7 @@ class Reply(NamedTuple):
 
     @classmethod
     def problem(cls, status: int, message: str, *, retry_after: str | None = None) -> Self:
-        """Return an error in the form that clients know."""
+        """Return an error in OpenAI's format."""
         error = {"message": message, "type": "error", "code": None}
         return cls.of({"error": error}, status, retry_after=retry_after)
 
@@ -103,13 +103,13 @@ _FAULTY: dict[str, Callable[[Heard], Reply]] = {
     "refusal-field": _refusal_field,
     "timeout": _never,
 }
-# The same faults, for the first time that a prompt is asked alone: `once-error-429`.
+# The same faults, but only for the first request with a prompt: `once-error-429`.
 _ONCE = "once-"
 FAULTS = (*_FAULTY, *(f"{_ONCE}{name}" for name in _FAULTY))
 
 
 def reply_to(heard: Heard, persona: str, *, fault: str | None, again: bool) -> Reply:
-    """Return the reply of a persona; a model that is named like a fault has that fault."""
+    """Return the reply of a persona; a model name that is a fault causes that fault."""
     named = heard.model if heard.model in FAULTS else fault
     if named is not None and not (again and named.startswith(_ONCE)):
         return _FAULTY[named.removeprefix(_ONCE)](heard)

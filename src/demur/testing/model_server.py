@@ -1,8 +1,8 @@
 """A tiny model server on this machine, to test evals and clients without network or key.
 
-It speaks the chat completions of OpenAI-compatible endpoints, with and without streaming, and
-answers the same prompt in the same way each time. Its personas refuse too much, too little, or
-about right; faults are had on demand, by the name of the model that is asked for.
+It serves OpenAI-compatible chat completions, with and without streaming, and always gives the same
+answer to the same prompt. Its personas refuse too much, too little, or about right. Requests choose
+a fault by the name of the model.
 
     python -m demur.testing.model_server --persona over-refusing --port 8000
 """
@@ -30,10 +30,10 @@ _STATUS = {200: "OK", 400: "Bad Request", 404: "Not Found", 413: "Too Large"}
 
 
 class ModelServer:
-    """The server as a context manager: it runs in a thread, and `url` says where.
+    """The server as a context manager: it runs in a thread and listens at `url`.
 
-    `latency_s` is how long each answer takes; `fault` is the fault of every answer, unless the
-    model that is asked for names another one. `requests` counts what was asked.
+    `latency_s` is the delay of each answer; `fault` is the fault of every answer, unless the
+    requested model names another one. `requests` counts the requests.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """The address that clients are given."""
+        """The base URL for clients."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class ModelServer:
             ready.set_exception(error)
 
     async def serve(self, listening: Callable[[], None]) -> None:
-        """Serve until stopped or cancelled; `listening` is called once `url` can be asked."""
+        """Serve until stopped or cancelled; `listening` is called once `url` is reachable."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         open_now: set[_Connection] = set()
@@ -135,7 +135,7 @@ def _heard(asked: Any) -> Heard:
 
 
 class _Connection(asyncio.Protocol):
-    """One client; requests come one after the other, as HTTP/1.1 has it."""
+    """One client connection; requests are answered one after the other."""
 
     def __init__(self, server: ModelServer, open_now: "set[_Connection]") -> None:
         self._server = server
@@ -151,19 +151,19 @@ class _Connection(asyncio.Protocol):
         self._open_now.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of what was under way."""
+        """Cancel the pending reply."""
         del exc
         self._open_now.discard(self)
         if self._busy is not None:
             self._busy.cancel()
 
     def end(self) -> None:
-        """Close the connection, whatever is under way."""
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Gather a request, and answer it once it is whole."""
+        """Buffer a request, and answer it once it is complete."""
         self._held += data
         if self._busy is None:
             self._next()
@@ -210,7 +210,7 @@ def _length(head: bytes) -> int | None:
 
 
 def _wire(reply: Reply) -> Iterator[bytes]:
-    """Yield a reply as it goes over the wire; one that is cut stops before its end."""
+    """Yield the bytes of a reply; a cut reply stops before its end."""
     headers = [f"content-type: {reply.kind}", *(f"{name}: {value}" for name, value in reply.more)]
     if not reply.streamed:
         headers.append(f"content-length: {sum(map(len, reply.parts)) + 100 * reply.cut}")
@@ -225,14 +225,14 @@ def _wire(reply: Reply) -> Iterator[bytes]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until the terminal interrupts, or what started it goes away."""
+    """Serve until Ctrl-C, or with `--with-stdin` until standard input ends."""
     parser = argparse.ArgumentParser(
         prog="python -m demur.testing.model_server",
         description="a tiny OpenAI-compatible model server, for tests; it listens on 127.0.0.1",
     )
-    parser.add_argument("--port", type=int, default=0, help="0 chooses a free one")
+    parser.add_argument("--port", type=int, default=0, help="the port; 0 picks a free port")
     parser.add_argument("--persona", choices=PERSONAS, default="balanced")
-    parser.add_argument("--latency-ms", type=float, default=0.0, help="how long an answer takes")
+    parser.add_argument("--latency-ms", type=float, default=0.0, help="delay of each answer")
     parser.add_argument("--fault", choices=FAULTS, help="the fault of every answer")
     parser.add_argument("--with-stdin", action="store_true", help="stop once standard input ends")
     args = parser.parse_args(argv)
@@ -256,9 +256,9 @@ async def _serve(server: ModelServer, *, until_stdin_ends: bool) -> None:
 
 def _wait(server: ModelServer) -> None:
     """Stop the server once standard input has ended."""
-    # Not by `sys.stdin`: its lock would be held when the interpreter ends.
+    # Do not read `sys.stdin`: its lock would be held when the interpreter exits.
     while os.read(0, 4096):
-        """What is written there is not for us."""
+        """Ignore the input."""
     server.stop()
 
 

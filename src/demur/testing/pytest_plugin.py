@@ -1,7 +1,7 @@
-"""The pytest plugin: a gate of its own for each test, and a count of the codes that came up.
+"""The pytest plugin: a separate gate for each test, and a count of the codes it decided by.
 
-pytest loads it in every run where demur is installed. So nothing else of demur is loaded
-until a test asks for a fixture.
+pytest loads the plugin in every run if demur is installed. So the plugin imports the rest of demur
+only when a test uses a fixture.
 """
 
 import json
@@ -39,7 +39,7 @@ rules: []
 
 
 class Records(Sequence["DecisionRecord"]):
-    """The decisions that a test's gate has stored so far, newest last; read each time anew."""
+    """The decisions that a test's gate has stored so far, newest last; read on each access."""
 
     def __init__(self, gate: "Gate") -> None:
         self._gate = gate
@@ -66,21 +66,21 @@ class Records(Sequence["DecisionRecord"]):
         return repr([f"{one.verdict} {', '.join(one.reason_codes)}".strip() for one in self])
 
 
-# -- what a test asks for --------------------------------------------------------------------
+# -- fixtures --------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def demur_gate(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[Gate]":
-    """Return a gate with a store under `tmp_path`, by the policy that the test names.
+    """Return a gate with a store under `tmp_path`.
 
-    That is the one of `@pytest.mark.demur(policy=..., mode=...)`, a path or YAML text, or else
-    of the ini option `demur_policy`, or else one that allows what no guard objects to.
+    Its policy is that of `@pytest.mark.demur(policy=..., mode=...)`, a path or YAML text, or
+    else of the ini option `demur_policy`, or else one that allows everything but findings.
     """
     made: list[DecisionRecord] = []
     with _opened(request, tmp_path / "demur.db", made) as gate:
         yield gate
     if request.config.getoption(_REPORT) and made:
-        # By way of the test's report: the tests may run in other processes.
+        # Pass the counts through the test's report, because tests may run in other processes.
         request.node.user_properties.append((_MARKER, _counted(made)))
 
 
@@ -93,7 +93,7 @@ def demur_enforcer(demur_gate: "Gate") -> "Enforcer":
 
 @pytest.fixture
 def demur_records(demur_gate: "Gate") -> Records:
-    """Return what the test's gate has decided, read back from its store; newest last."""
+    """Return the decisions of the test's gate from its store, newest last."""
     return Records(demur_gate)
 
 
@@ -102,7 +102,7 @@ def _opened(request: pytest.FixtureRequest, path: Path, made: "list[DecisionReco
         return _open(request, path, made)
     except DemurError as error:
         problem = str(error)
-    # Out here, where the error that was handled is not told a second time.
+    # Outside the handler, so that pytest does not report the handled error as well.
     pytest.fail(problem, pytrace=False)
 
 
@@ -121,7 +121,7 @@ def _open(request: pytest.FixtureRequest, path: Path, made: "list[DecisionRecord
 
 
 def _marked(node: pytest.Item) -> dict[str, Any]:
-    """Return what the markers of a test, its class and its module say; the nearest wins."""
+    """Return the settings of the markers of a test, its class and its module; the nearest wins."""
     settings: dict[str, Any] = {}
     for marker in node.iter_markers(_MARKER):
         unknown = [name for name in marker.kwargs if name not in _SETTINGS]
@@ -153,7 +153,7 @@ def _root(config: pytest.Config) -> Path:
     return config.rootpath if config.inipath is None else config.inipath.parent
 
 
-# -- what a run tells ------------------------------------------------------------------------
+# -- hooks -----------------------------------------------------------------------------------
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -164,7 +164,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known, and count if that was asked for."""
+    """Register the marker and, with `--demur-report`, the tally."""
     text = f"{_MARKER}(policy, mode): what the gate of `demur_gate` decides by"
     config.addinivalue_line("markers", text)
     if config.getoption(_REPORT):
@@ -172,7 +172,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Return the line about demur at the head of a run."""
+    """Return the header line about demur."""
     policy = config.getini(_INI) or "allows what no guard objects to"
     return f"demur: {__version__}, policy: {policy}"
 
@@ -184,7 +184,7 @@ def _counted(made: "Sequence[DecisionRecord]") -> str:
 
 
 class _Tally:
-    """Adds up what the tests report, from whichever process."""
+    """Adds up the counts of all tests, from all processes."""
 
     def __init__(self) -> None:
         self.tests = 0
@@ -192,7 +192,7 @@ class _Tally:
         self.codes: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take in the report of a test that has ended."""
+        """Add the counts of a finished test."""
         if report.when != "teardown":
             return
         for name, value in report.user_properties:

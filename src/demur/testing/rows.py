@@ -1,4 +1,4 @@
-"""The registry's own example rows, to hold guards against: what to refuse, and harmless twins."""
+"""The registry's example rows for tests of guards: what to refuse, and harmless twins."""
 
 from collections.abc import Collection
 

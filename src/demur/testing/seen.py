@@ -1,8 +1,7 @@
-"""What a test was handed, read into one form: refused or not, why, and by whom.
+"""Read results of demur, provider responses, texts and calls into one form for assertions.
 
-Takes whatever demur or a provider answers with, a text, or something to call. Nothing is
-judged anew: rulings and records speak for themselves, responses and texts are read as an
-`Enforcer` reads a model's.
+Nothing is judged anew: check results and records are taken as they are, responses and texts are
+read as an `Enforcer` reads those of a model.
 """
 
 import asyncio
@@ -27,11 +26,11 @@ from demur.providers.normalize import normalize
 
 __all__ = ["Outcome", "Seen", "see"]
 
-_UNREAD = "read by its structure alone: hand over its text to have the words judged"
+_UNREAD = "read by its structure only: pass its text to have the words judged"
 
 
 class Outcome(StrEnum):
-    """What came of it. A model that failed, or a line that nobody can read, is neither."""
+    """The outcome of a test object. A failed model and an invalid refusal line are neither."""
 
     REFUSED = "refused"
     ALLOWED = "allowed"
@@ -39,10 +38,10 @@ class Outcome(StrEnum):
 
 
 class Seen(NamedTuple):
-    """What there was. `codes` are all those in force, `rules` those of the policy that matched.
+    """What was observed. `codes` are all codes in force, `rules` the matched policy rules.
 
-    `judged` is false where a guard or the store was at fault; `value` is what was read in the
-    end: the thing itself, or what a call returned.
+    `judged` is false if a guard or the store failed; `value` is the object that was read: the
+    argument itself, or the return value of a call.
     """
 
     what: str
@@ -62,18 +61,18 @@ class Seen(NamedTuple):
 
 
 def see(thing: Any) -> Seen:
-    """Return what `thing` says; a function is called first, and a coroutine is run.
+    """Return the observation of `thing`; a function is called, and a coroutine is run.
 
     Raises:
-        InputTypeError: It can say nothing, or it is a coroutine inside a running loop.
+        InputTypeError: The type is not supported, or it is a coroutine inside a running loop.
     """
     if inspect.isawaitable(thing):
         return _of_call(lambda: thing)
     if callable(thing):
         return _of_call(thing)
     if thing is None or isinstance(thing, bool | int | float | bytes):
-        wanted = "a ruling, record, refusal, response, text or function"
-        raise InputTypeError.expected("what is looked at", wanted, thing)
+        wanted = "a check result, record, refusal, response, text or function"
+        raise InputTypeError.expected("the object to check", wanted, thing)
     return _read(thing)
 
 
@@ -86,7 +85,7 @@ def _of_call(call: Callable[[], Any]) -> Seen:
         if inspect.isawaitable(value):
             value = _run(value)
     except Exception as error:
-        # What refuses nothing went wrong, and is not ours to hide.
+        # An error that is not a refusal must not be hidden.
         if not isinstance(error, Refused) and normalize(error) is None:
             raise
         seen = _read(error)
@@ -109,7 +108,7 @@ def _run(waiting: Awaitable[Any]) -> Any:
         waiting.close()
     raise InputTypeError(
         "a coroutine cannot be run inside a running loop",
-        help="await it, and hand over what it returns or raises",
+        help="await it, and pass what it returns or raises",
     )
 
 
@@ -118,20 +117,20 @@ def _run(waiting: Awaitable[Any]) -> Any:
 
 @singledispatch
 def _read(thing: Any) -> Seen:
-    """Read what is none of ours: the response of a provider, or its exception."""
+    """Read any other object: the response or exception of a provider."""
     seen = _of_ruling(_reader().model(thing))._replace(value=thing)
     name = type(thing).__name__
     if not isinstance(thing, BaseException):
         note = seen.note or (_UNREAD if seen.outcome is Outcome.ALLOWED else "")
         return seen._replace(what=f"a response (`{name}`)", note=note)
-    # Whatever went wrong there, nothing was allowed by it.
+    # An exception never counts as allowed.
     outcome = seen.outcome if seen.outcome is Outcome.REFUSED else Outcome.NEITHER
     return seen._replace(what=f"an exception (`{name}`)", outcome=outcome)
 
 
 @_read.register
 def _of_text(text: str) -> Seen:
-    """Read one line as `parse_refusal` does, and longer texts as answers of a model."""
+    """Read one line like `parse_refusal`, and a longer text like an answer of a model."""
     line = text.strip()
     refusal = None if "\n" in line else Refusal.from_line(line)
     if refusal is not None:
@@ -207,7 +206,7 @@ def _of_decision(decision: Decision) -> Seen:
 def _of_refusal(refusal: Refusal) -> Seen:
     return Seen(
         "a refusal",
-        # A code that speaks for an action has no class: nothing was refused.
+        # A code that allows an action has no class: nothing was refused.
         _outcome(refused=refusal.refusal_class is not None),
         value=refusal,
         judged=refusal.decided,
@@ -224,7 +223,7 @@ def _of_refusal(refusal: Refusal) -> Seen:
 def _of_parts(
     refusal: Refusal | None, record: DecisionRecord | None, findings: Iterable[Finding]
 ) -> Seen:
-    """Read a refusal, the record behind it and what was found; any of them may be missing."""
+    """Read a refusal, its record and the findings; any of them may be missing."""
     found = tuple(findings)
     seen = Seen("", Outcome.ALLOWED) if record is None else _of_record(record)
     if refusal is not None:
@@ -245,5 +244,5 @@ def _outcome(*, refused: bool) -> Outcome:
 
 @cache
 def _reader() -> Enforcer:
-    # It reads what models answered and guards nothing: no guard need be loaded.
+    # It only reads answers of models, so it needs no guards.
     return Enforcer(pipeline=Pipeline(()))

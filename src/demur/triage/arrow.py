@@ -20,8 +20,8 @@ def scan_batch(
 ) -> Counts:
     """Return the counts of a batch that has a line in each row of a text or binary column.
 
-    Without `column` it is the first such one. A row that holds several lines is read as
-    several; a missing one is none. Rows are not cut, however long.
+    The default column is the first of such a type. A row may hold several lines; nulls are
+    skipped. Rows are never cut, however long.
 
     Raises:
         InputError: There is no such column.
@@ -32,7 +32,7 @@ def scan_batch(
     if not len(lines):
         return Counts()
     compute = import_module("pyarrow.compute")
-    # One copy, in which no phrase can reach from one row into the next.
+    # Join the rows once, with newlines so that no phrase spans two rows.
     rows = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
     joined = compute.binary_join(rows, pa.scalar(b"\n", pa.large_binary()))
     return scan_lines(joined[0].as_buffer().to_pybytes(), options, name=name)
@@ -46,11 +46,11 @@ def _lines(batch: Any, column: str | None, pa: Any) -> Any:
             return batch.column(field.name).cast(pa.large_binary()).drop_null()
     wanted = "a text or binary column" if column is None else f"a text or binary column `{column}`"
     names = ", ".join(batch.schema.names)
-    raise InputError(f"the batch has not {wanted}", help=f"its columns: {names}")
+    raise InputError(f"the batch does not have {wanted}", help=f"its columns: {names}")
 
 
 def to_table(counts: Counts, registry: Registry | None = None) -> Any:
-    """Return the counts as a table, a row for each key; with classes if a registry is given.
+    """Return the counts as a table, one row for each key; a registry adds the classes.
 
     Raises:
         MissingExtraError: Arrow is not installed.
@@ -81,7 +81,7 @@ def counts_from_table(table: Any) -> Counts:
 
 
 def write_parquet(counts: Counts, path: str | Path, registry: Registry | None = None) -> None:
-    """Write the counts as a Parquet file, a row for each key.
+    """Write the counts as a Parquet file, one row for each key.
 
     Raises:
         MissingExtraError: Arrow is not installed.

@@ -16,9 +16,9 @@ _NEWLINE = b"\n"
 
 
 class Block(NamedTuple):
-    """Whole lines: `data[:end]`, valid until the next block is asked for.
+    """Whole lines: `data[:end]`, valid until the next block is requested.
 
-    `base` is where they begin, `read` how many bytes they take up with what was skipped.
+    `base` is their offset in the file, `read` their number of bytes including skipped ones.
     """
 
     data: bytearray
@@ -29,14 +29,14 @@ class Block(NamedTuple):
 
 
 class Readable(Protocol):
-    """What fills a buffer from the front and returns how much; 0 at the end."""
+    """Fills a buffer from the front and returns the number of bytes; 0 at the end."""
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         """Fill the buffer."""
 
 
 def range_blocks(file: io.FileIO, low: int, high: int) -> Iterator[Block]:
-    """Yield the lines that start in `[low, high)`, whole, even where they end behind it."""
+    """Yield the whole lines that start in `[low, high)`, even if they end after it."""
     source = _Window(file)
     at = _line_start(source, low, high)
     while at < high:
@@ -57,21 +57,21 @@ def range_blocks(file: io.FileIO, low: int, high: int) -> Iterator[Block]:
 
 
 def _end_of_lines(buffer: bytearray, got: int, high: int) -> int:
-    """Return where the last whole line ends that starts before `high`; 0 if none ends."""
+    """Return the end of the last whole line that starts before `high`; 0 if there is none."""
     if high <= got:
         return buffer.find(_NEWLINE, high - 1, got) + 1 or buffer.rfind(_NEWLINE, 0, got) + 1
     return buffer.rfind(_NEWLINE, 0, got) + 1
 
 
 class _Window:
-    """A buffer that holds a piece of a file."""
+    """A buffer with a part of a file."""
 
     def __init__(self, file: io.FileIO) -> None:
         self.buffer = bytearray(BLOCK)
         self._file = file
 
     def fill(self, at: int, size: int) -> int:
-        """Fill the buffer with what stands at `at`; return how much that was."""
+        """Fill the buffer from offset `at`; return the number of bytes."""
         if len(self.buffer) != size:
             self.buffer = bytearray(size)
         self._file.seek(at)
@@ -79,7 +79,7 @@ class _Window:
 
 
 def _filled(file: Readable, view: memoryview) -> int:
-    """Fill the view as far as the source goes; a pipe gives little at a time."""
+    """Fill the view as far as the source goes; a pipe returns little at a time."""
     got = 0
     while got < len(view):
         more = file.readinto(view[got:])
@@ -90,12 +90,15 @@ def _filled(file: Readable, view: memoryview) -> int:
 
 
 def _line_start(source: _Window, low: int, high: int) -> int:
-    """Return where the first line begins that starts at or after `low`."""
+    """Return the start of the first line at or after `low`."""
     return 0 if low == 0 else _after_newline(source, low - 1, high)
 
 
 def _after_newline(source: _Window, at: int, limit: int | None = None) -> int:
-    """Return the place after the first newline from `at`; the end, or past the limit, if none."""
+    """Return the offset after the first newline from `at`, or of the end if there is none.
+
+    The search stops past the limit.
+    """
     while limit is None or at < limit:
         got = source.fill(at, BLOCK)
         found = source.buffer.find(_NEWLINE, 0, got)
@@ -108,7 +111,7 @@ def _after_newline(source: _Window, at: int, limit: int | None = None) -> int:
 
 
 def _long_line(source: _Window, at: int) -> Block:
-    """Return one line that is longer than a block, cut if it is too long."""
+    """Return one line that is longer than a block, truncated if it is too long."""
     got = source.fill(at, LONGEST_LINE)
     found = source.buffer.find(_NEWLINE, 0, got)
     if found >= 0:
@@ -121,10 +124,10 @@ def _long_line(source: _Window, at: int) -> Block:
 
 
 def stream_blocks(stream: Readable, *, whole: bool = True, base: int = 0) -> Iterator[Block]:
-    """Yield the lines of something that can only be read onwards.
+    """Yield the lines of a stream that cannot seek.
 
-    Unless `whole`, a last line without an end is left out: more of it may follow.
-    `base` is where the stream stands in its file.
+    Unless `whole`, an unterminated last line is left out, because more of it may follow.
+    `base` is the offset of the stream in its file.
     """
     buffer, held, at = bytearray(BLOCK), 0, base
     while True:
@@ -150,14 +153,14 @@ def stream_blocks(stream: Readable, *, whole: bool = True, base: int = 0) -> Ite
 
 
 def _carried(buffer: bytearray, start: int, stop: int) -> bytearray:
-    """Return a buffer that begins with what was left over."""
+    """Return a buffer that begins with the leftover bytes."""
     target = buffer if len(buffer) == BLOCK else bytearray(max(BLOCK, stop - start))
     target[: stop - start] = buffer[start:stop]
     return target
 
 
 class _Rest(NamedTuple):
-    """What a long line had left, whether it ended, and what was read behind its end."""
+    """The size of a long line's rest, whether it ended, and the bytes read after its end."""
 
     size: int
     ended: bool

@@ -11,22 +11,22 @@ from demur.triage.blocks import Readable
 
 __all__ = ["DAMAGED", "compression_of", "decompressed"]
 
-# What a damaged file raises while it is read.
+# Errors raised while reading a damaged file.
 DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, zlib.error)
 _PIECE = 1 << 18
 _GZIP = 16 + zlib.MAX_WBITS
 
 
 def compression_of(head: bytes) -> str | None:
-    """Return how a file is compressed that begins so; None if it is not."""
+    """Return the compression of a file with this beginning, or None."""
     return next((name for name, (magic, _) in _FORMS.items() if head.startswith(magic)), None)
 
 
 def decompressed(file: io.RawIOBase, compression: str) -> Readable:
-    """Return what a file holds, as a stream.
+    """Return the decompressed content of a file as a stream.
 
     Raises:
-        MissingExtraError: It is zstd, and the package for that is not installed.
+        MissingExtraError: The file is zstd, and `zstandard` is not installed.
     """
     return _FORMS[compression][1](file)
 
@@ -42,7 +42,7 @@ class _Gzip(io.RawIOBase):
         self._started = False
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill the buffer, as far as one piece goes."""
+        """Fill the buffer with at most one piece."""
         view = memoryview(buffer)
         while True:
             if self._machine.eof:
@@ -50,7 +50,7 @@ class _Gzip(io.RawIOBase):
                 self._started = False
             self._input = self._input or self._file.read(_PIECE) or b""
             if not self._started:
-                # Zeros may fill up a file behind its last member.
+                # Zero bytes may follow the last member.
                 self._input = self._input.lstrip(b"\0")
             if not self._input and not self._started:
                 more = self._file.read(_PIECE)
@@ -79,10 +79,10 @@ def _zstd(file: io.RawIOBase) -> Readable:
 
 
 class _Zstd:
-    """Reads zstd, and tells a file that ends within a frame, which the library does not.
+    """Reads zstd, and detects a file that ends within a frame, which the library does not.
 
-    So what is no frame is put behind the end of the file: it must be met as the start of
-    one, or else the last frame had not ended.
+    It appends bytes that are not a frame. If the library meets them as the start of a frame, the
+    last frame was complete.
     """
 
     def __init__(self, file: io.RawIOBase, zstandard: Any) -> None:
@@ -100,7 +100,7 @@ class _Zstd:
         return data
 
     def readinto(self, buffer: memoryview, /) -> int:
-        """Fill the buffer, as far as one piece goes."""
+        """Fill the buffer with at most one piece."""
         try:
             got = int(self._reader.readinto1(buffer))
         except self._error as error:
@@ -119,7 +119,7 @@ def _bz2(file: io.RawIOBase) -> Readable:
 
 
 class _Xz:
-    """Reads xz, and tells damage by an error that needs no import to be named."""
+    """Reads xz, and reports damage as `ValueError`, which needs no import of `lzma`."""
 
     def __init__(self, file: io.RawIOBase) -> None:
         lzma: Any = import_module("lzma")
@@ -127,7 +127,7 @@ class _Xz:
         self._file = lzma.LZMAFile(file)
 
     def readinto(self, buffer: memoryview, /) -> int:
-        """Fill the buffer, as far as one piece goes."""
+        """Fill the buffer with at most one piece."""
         try:
             return int(self._file.readinto(buffer))
         except self._error as error:

@@ -35,10 +35,10 @@ MOST_UNKNOWN = 1_000
 
 
 class Key(NamedTuple):
-    """What refusals have in common. `hour` is empty where times were not asked for.
+    """The key of a count. `hour` is empty if times were not requested.
 
-    The kind is `unknown` for a well-formed code that no registry holds, and `quoted` for a
-    refusal in a structured log that somebody else than the guard said.
+    The kind is `unknown` for a well-formed code that is not registered, and `quoted` for a
+    refusal in a structured log that did not come from the guard itself.
     """
 
     code: str
@@ -49,7 +49,7 @@ class Key(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """An example: where its line begins, and the line, cut and with controls escaped."""
+    """An example: the offset of its line, and the line, truncated and escaped."""
 
     file: str
     offset: int
@@ -57,17 +57,17 @@ class Sample(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A file that could not be read, or not to its end, and why."""
+    """A file that could not be read to its end, and the reason."""
 
     file: str
     reason: str
 
 
 class Counts(NamedTuple):
-    """How many refusals there are under each key, with a few examples.
+    """The number of refusals for each key, with a few examples.
 
-    `cut` counts lines too long to be read whole, `undated` refusals without a time that a
-    time bound left out.
+    `cut` counts truncated lines. `undated` counts refusals without a time, which time bounds
+    exclude.
     """
 
     rows: Mapping[Key, int] = {}
@@ -79,13 +79,13 @@ class Counts(NamedTuple):
     unread: tuple[Unread, ...] = ()
 
     def total(self, *kinds: str) -> int:
-        """Return how many refusals are of these kinds; of known codes if none is named."""
+        """Return the number of refusals of these kinds; by default, of known codes."""
         wanted = kinds or (CANONICAL, LEGACY)
         return sum(number for key, number in self.rows.items() if key.kind in wanted)
 
 
 def merge(parts: Iterable[Counts], *, samples: int = 1) -> Counts:
-    """Return the counts of all parts together, with at most so many samples of a code."""
+    """Return the sum of all parts, with at most `samples` samples of a code."""
     # INVARIANT: any split of a log gives the same counts.
     parts = tuple(parts)
     rows: dict[Key, int] = {}
@@ -112,11 +112,11 @@ def merge(parts: Iterable[Counts], *, samples: int = 1) -> Counts:
 
 
 def _kept_names(rows: Mapping[Key, int]) -> frozenset[str] | None:
-    """Return the unknown codes that stay by name; None if all do."""
+    """Return the unknown codes to keep by name; None to keep all."""
     names = {key.code for key in rows if key.kind == UNKNOWN and key.code != OTHER}
     if len(names) <= MOST_UNKNOWN:
         return None
-    # Slow to import, and most logs have no such flood.
+    # Imported late, because it is slow to import and rarely needed.
     blake2b: Any = import_module("hashlib").blake2b
 
     def digest(name: str) -> bytes:

@@ -21,7 +21,7 @@ from demur.triage.scan import count_blocks, looks_structured, scan_stream
 __all__ = ["Follower", "follow"]
 
 _HEAD = 1 << 16
-# A file that moves while a folder is listed may be missed once.
+# A file that moves while its folder is listed can be missed once.
 _LOOKS_AWAY = 2
 _Identity = tuple[int, int]
 
@@ -33,10 +33,10 @@ def follow(
     wait: Callable[[], bool],
     from_start: bool = True,
 ) -> Iterator[Counts]:
-    """Yield the counts so far, first at once and then whenever they changed.
+    """Yield the counts so far, first at once and then after each change.
 
-    `wait` is called between looks; once it returns false, it ends. Unless `from_start`,
-    what the files hold already is left out.
+    `wait` is called between reads; following ends when it returns false. Unless `from_start`,
+    the existing content of the files is skipped.
     """
     follower = Follower(tuple(names), options, from_start=from_start)
     try:
@@ -52,7 +52,7 @@ def follow(
 
 
 class Follower:
-    """Reads what was added to files since it last looked."""
+    """Reads the lines added to files since the last read."""
 
     def __init__(self, names: tuple[str, ...], options: Options, *, from_start: bool) -> None:
         self._names = names
@@ -63,7 +63,7 @@ class Follower:
         self._skip = not from_start
 
     def look(self) -> Counts:
-        """Return the counts of what is new."""
+        """Return the counts of new lines."""
         seen: set[_Identity] = set()
         parts = [self._new(found, seen) for found in files_of(self._names)]
         parts += [self._away(which) for which in self._tails.keys() - seen]
@@ -71,7 +71,7 @@ class Follower:
         return merge(parts, samples=self._options.samples)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for tail in self._tails.values():
             tail.close()
         self._tails.clear()
@@ -96,7 +96,7 @@ class Follower:
         return tail.read()
 
     def _away(self, which: _Identity) -> Counts:
-        """Return what is new in a file that no name leads to; in the end let go of it."""
+        """Return the counts of a file that lost its name; close it when it is finished."""
         tail = self._tails[which]
         tail.looks_away += 1
         counts = self._tried(tail.path, tail.read)
@@ -109,7 +109,7 @@ class Follower:
             return read()
         except (OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError) and path in self._known:
-                # It may be back at the next look, in the middle of its rotation.
+                # During its rotation a file can be missing; it may be back at the next read.
                 return Counts()
             reason = str(getattr(error, "strerror", None) or error).lower()
             return self._unread(Unread(path, reason))
@@ -122,7 +122,7 @@ class Follower:
 
 
 class _Tail:
-    """The end of one file, as it moves. `path` is where it was first."""
+    """The growing end of one file. `path` is its first path."""
 
     def __init__(self, path: str, options: Options, *, skip: bool) -> None:
         self.path = path
@@ -130,18 +130,18 @@ class _Tail:
         self._options = options
         self._file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - open until `close`
         status = os.fstat(self._file.fileno())
-        # As long as it is open, no other file can have the same.
+        # While it is open, no other file can have the same identity.
         self.identity = _identity(status)
         self._at = status.st_size if skip else 0
         self._fresh = True
 
     def read(self) -> Counts:
         """Return the counts of the lines that were added."""
-        # Nobody writes to one that was replaced, so what is left of it is whole.
+        # A replaced file is not written to any more, so its last line is complete.
         return self._added(whole=self._is_replaced())
 
     def is_over(self) -> bool:
-        """Return whether nobody will write to it: another took its place, or it was deleted."""
+        """Return whether the file is not written to any more: it was replaced or deleted."""
         return self._is_replaced() or not os.fstat(self._file.fileno()).st_nlink
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class _Tail:
         return counts._replace(files=files)
 
     def _packed(self) -> Counts:
-        """Return the counts of a compressed file, which does not grow: once."""
+        """Return the counts of a compressed file, once: it does not grow."""
         size = os.fstat(self._file.fileno()).st_size
         if not self._fresh or self._at >= size:
             return Counts()

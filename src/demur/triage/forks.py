@@ -21,7 +21,7 @@ _LENGTH = 8
 
 
 class Done(NamedTuple):
-    """What became of the item at a position; `killed` if the process that had it is gone."""
+    """The result of the item at a position; `killed` if its process died."""
 
     position: int
     result: Any = None
@@ -31,9 +31,9 @@ class Done(NamedTuple):
 def run_in_forks(
     function: Callable[[Item], Any], items: Sequence[Item], number: int
 ) -> Iterator[Done]:
-    """Yield what the function returns for each item, in the order in which they are done.
+    """Yield the function's result for each item, in the order of completion.
 
-    Not for a program with threads. What the function raises is raised here.
+    Do not use it in a program with threads. Exceptions of the function are raised here.
     """
     workers: list[_Worker] = []
     try:
@@ -68,7 +68,7 @@ def _answers(workers: list["_Worker"], number: int) -> Iterator[Done]:
 
 
 class _Worker:
-    """A fork that takes the position of an item at a time and answers with a result."""
+    """A fork that receives positions of items one at a time, and returns results."""
 
     def __init__(
         self, function: Callable[[Item], Any], items: Sequence[Item], others: list["_Worker"]
@@ -77,27 +77,27 @@ class _Worker:
         orders, self.orders = os.pipe()
         self.answers, answers = os.pipe()
         self._pid = os.fork()
-        if not self._pid:  # pragma: no cover - in the fork, where nobody counts
+        if not self._pid:  # pragma: no cover - runs in the fork
             try:
-                # An end that others hold open would hide that this process has gone.
+                # If a fork kept these ends open, the parent could not detect that a process died.
                 for place in (self.orders, *(other.orders for other in others)):
                     os.close(place)
                 serve(function, items, orders, answers)
             finally:
-                # Nothing of the parent's is to be flushed or cleaned up twice.
+                # Skip the parent's buffers and exit handlers.
                 os._exit(0)
         os.close(orders)
         os.close(answers)
 
     def give(self, position: int) -> None:
-        """Let it work on an item."""
+        """Assign an item."""
         self._position = position
-        # If it is gone, its answer says so.
+        # If the fork died, reading its result reports that.
         with suppress(BrokenPipeError):
             os.write(self.orders, position.to_bytes(_ORDER, "big"))
 
     def answer(self) -> Done:
-        """Return what it answers, when there is an answer."""
+        """Return the result that is ready to be read."""
         size = _read(self.answers, _LENGTH)
         raw = _read(self.answers, int.from_bytes(size, "big")) if size else None
         if raw is None:
@@ -108,7 +108,7 @@ class _Worker:
         return Done(self._position, value)
 
     def end(self) -> None:
-        """End it, whatever it is doing: it only reads."""
+        """Kill the fork at once: it only reads."""
         os.close(self.orders)
         os.close(self.answers)
         os.kill(self._pid, signal.SIGKILL)
@@ -118,11 +118,11 @@ class _Worker:
 def serve(
     function: Callable[[Item], Any], items: Sequence[Item], orders: int, answers: int
 ) -> None:
-    """Answer orders until there are no more."""
+    """Process orders until there are no more."""
     while order := _read(orders, _ORDER):
         try:
             answer = (True, function(items[int.from_bytes(order, "big")]))
-        except Exception as error:  # noqa: BLE001 - raised again where the work was asked for
+        except Exception as error:  # noqa: BLE001 - raised again in the parent
             answer = (False, error)
         raw = pickle.dumps(answer)
         rest = memoryview(len(raw).to_bytes(_LENGTH, "big") + raw)
@@ -131,7 +131,7 @@ def serve(
 
 
 def _read(place: int, size: int) -> bytes | None:
-    """Return so many bytes; None if there is an end before."""
+    """Return `size` bytes, or None if the pipe ends before."""
     parts = []
     while size:
         part = os.read(place, size)

@@ -19,7 +19,7 @@ __all__ = ["choose_fragments", "escapes", "fold_expressions", "folding_character
 _SAFE = re.compile(r"[a-z0-9 _.,:-]+")
 _LENGTH = 9
 _TAIL = 5
-# Letters of English by how often they are met, in thousandths; the rest is rare.
+# Frequencies of characters in English, in thousandths; all others are rare.
 _FREQUENCY = {
     letter: number / 1000
     for number, letters in {
@@ -39,7 +39,7 @@ _FREQUENCY = {
     for letter in letters
 }
 _RARITIES = (0.005,) * _TAIL
-# What one more literal costs beside the matches of its tail by chance.
+# The cost of one more literal, besides chance matches of its tail.
 _LITERAL_COST = 1e-5
 _LAST_CASED = 0x20000
 _NOT_ASCII = rb"\x80-\xff"
@@ -48,9 +48,10 @@ _NOT_ASCII = rb"\x80-\xff"
 def choose_fragments(
     phrases: Iterable[str], avoid: Iterable[str] = ()
 ) -> dict[str, tuple[str, ...]]:
-    """Return texts such that every phrase contains one of them, each with the phrases it is for.
+    """Return fragments so that every phrase contains one, each with the phrases that it represents.
 
-    Those are taken last that stand in `avoid`, in what a log of refusals is full of.
+    Fragments that occur in `avoid`, the texts that fill a log of refusals, are chosen last. Search
+    engines check the end of a literal first, so fragments that end in rare letters are preferred.
     """
     common = _windows("\n".join(avoid).casefold())
     parts = {phrase: _parts(phrase) for phrase in sorted(set(phrases))}
@@ -58,7 +59,7 @@ def choose_fragments(
     for phrase, held in parts.items():
         for part in held:
             holders.setdefault(part, set()).add(phrase)
-    # A part's worth only ever falls, so one that is still worth what it was is the best.
+    # A part's worth only falls, so the first part whose worth is unchanged is the best.
     costs = {part: _LITERAL_COST + (1 if part in common else _chance(part)) for part in holders}
     queue = [(-len(held) / costs[part], part) for part, held in holders.items()]
     heapify(queue)
@@ -78,7 +79,7 @@ def choose_fragments(
 
 
 def _parts(phrase: str) -> set[str]:
-    """Return what may stand for a phrase: parts of it, or all of it if none is plain enough."""
+    """Return the candidate fragments of a phrase, or the whole phrase if none is plain enough."""
     return set().union(*map(_windows, _SAFE.findall(phrase))) or {phrase}
 
 
@@ -91,7 +92,7 @@ def _chance(part: str) -> float:
 
 
 def _widened(part: str, group: Iterable[str]) -> str:
-    """Return the part with what stands before it in all phrases of its group."""
+    """Extend the part by the characters before it that all phrases of its group share."""
     while True:
         before = {phrase[max(phrase.find(part) - 1, 0) : phrase.find(part)] for phrase in group}
         character = before.pop()
@@ -102,19 +103,19 @@ def _widened(part: str, group: Iterable[str]) -> str:
 
 @cache
 def _foldings() -> Mapping[str, str]:
-    """Return every character beyond ASCII that casefolding changes, and into what."""
+    """Return every non-ASCII character that casefolding changes, with its result."""
     characters = map(chr, range(0x80, _LAST_CASED))
     return {each: folded for each in characters if (folded := each.casefold()) != each}
 
 
 def folding_characters(fragments: Collection[str]) -> tuple[str, ...]:
-    """Return the characters beyond ASCII that casefolding may turn into part of a fragment."""
+    """Return the non-ASCII characters that casefolding may turn into part of a fragment."""
     letters = {letter for fragment in fragments for letter in fragment}
     return tuple(each for each, folded in _foldings().items() if not letters.isdisjoint(folded))
 
 
 def fold_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
-    """Return expressions for those characters between letters that the fragments have there."""
+    """Return expressions for those characters next to the letters of the fragments."""
     found = []
     for character in folding_characters(fragments):
         folded = _foldings()[character]
@@ -125,7 +126,7 @@ def fold_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
 
 
 def _places(folded: str, fragment: str) -> Iterable[tuple[str, str]]:
-    """Yield what must stand before and after, for each way the two can overlap."""
+    """Yield the characters before and after, for each way the two can overlap."""
     for at in range(1 - len(folded), len(fragment)):
         inside = fragment[max(at, 0) : at + len(folded)]
         if inside == folded[max(-at, 0) : max(-at, 0) + len(inside)]:
@@ -145,10 +146,10 @@ def _expression(character: str, beside: set[tuple[str, str]]) -> bytes:
 
 
 def _one_of(characters: set[str]) -> bytes:
-    """Return a class of the bytes that may stand there; nothing if any may."""
+    """Return a byte class for the characters; empty if any byte is possible."""
     if "" in characters:
         return b""
-    # Whatever is not ASCII may fold into one of them as well.
+    # Any non-ASCII byte may fold into one of them as well.
     plain = sorted({case for each in characters if each.isascii() for case in (each, each.upper())})
     return b"[" + b"".join(re.escape(each.encode()) for each in plain) + _NOT_ASCII + b"]"
 
@@ -162,7 +163,7 @@ def escapes(fragments: Collection[str]) -> tuple[bytes, ...]:
 
 
 def _escape(character: str) -> bytes:
-    # A character of two halves is found by its first.
+    # A surrogate pair is found by its first half.
     unit = int.from_bytes(character.encode("utf-16-be")[:2], "big")
     digits = "".join(f"[{digit}{digit.upper()}]" for digit in f"{unit:04x}")
     return rb"\\u" + digits.encode()

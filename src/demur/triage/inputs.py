@@ -13,7 +13,7 @@ from demur.triage.counts import Unread
 __all__ = ["STDIN", "Piece", "Plan", "files_of", "plan"]
 
 STDIN = "-"
-# Large enough that starting one costs nothing, small enough that all processes end together.
+# Large enough that starting one is cheap, small enough that processes finish together.
 _RANGE = 32 << 20
 _MAGIC = 8
 
@@ -28,19 +28,19 @@ class Piece(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All work, and what cannot be worked on."""
+    """All pieces of work, and the files that cannot be read."""
 
     pieces: tuple[Piece, ...]
     unread: tuple[Unread, ...]
 
     @property
     def size(self) -> int:
-        """How many bytes there are to read; of streams, how many are on disk."""
+        """The number of bytes to read; for compressed files, their size on disk."""
         return sum(piece.size for piece in self.pieces)
 
 
 def plan(names: Iterable[str]) -> Plan:
-    """Return the work for what a user named; what is named twice is read once."""
+    """Return the pieces of work for the given names; a file named twice is read once."""
     pieces: list[Piece] = []
     unread: list[Unread] = []
     for found in files_of(names):
@@ -55,7 +55,7 @@ def plan(names: Iterable[str]) -> Plan:
 
 
 def files_of(names: Iterable[str]) -> list[str | Unread]:
-    """Return the files that the names stand for, in order; what there is not, with the reason."""
+    """Return the files of the names in order; missing ones with the reason."""
     found: dict[str, str | Unread] = {}
     for name in names:
         for each in [name] if name == STDIN else _expanded(name):
@@ -81,7 +81,7 @@ def _expanded(name: str) -> Iterator[str | Unread]:
 
 
 def _within(folder: Path) -> Iterator[str | Unread]:
-    """Yield the files in a folder and those below it, but not through links to folders."""
+    """Yield the files in a folder and below it, without following links to folders."""
     problems: list[Unread] = []
 
     def note(error: OSError) -> None:
@@ -91,7 +91,7 @@ def _within(folder: Path) -> Iterator[str | Unread]:
         folders.sort()
         for file in sorted(files):
             path = Path(root, file)
-            # A pipe or a device in a folder would never end.
+            # Skip pipes and devices, which may never end.
             if path.is_file():
                 yield str(path)
     yield from problems

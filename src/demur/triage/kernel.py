@@ -34,8 +34,8 @@ __all__ = ["Kernel"]
 _MARK = MARK.encode()
 _MARKS = re.compile(_MARK)
 _NEWLINE = 0x0A
-# The literal comes first, so that the search can skip to it; it looks back afterwards. A
-# colour that was just switched on or off is a boundary; its rarer forms are odd lines.
+# The literal comes first, so that the search can skip to it and look back afterwards. An ANSI
+# colour code is a boundary; its rarer forms are odd lines.
 _BOUNDARY = (
     rb"(?:(?<![0-9A-Za-z_\x80-\xff]REFUSED: )|(?<=\x1b\[[0-9]mREFUSED: )"
     rb"|(?<=\x1b\[[0-9][0-9]mREFUSED: )|(?<=\x1b\[[0-9];[0-9][0-9]mREFUSED: ))"
@@ -44,17 +44,16 @@ _CANONICAL = re.compile(
     rb"REFUSED: "
     + _BOUNDARY
     + rb"((?:[a-z0-9.-]{1,253}/)?[A-Z][A-Z0-9_]{0,61}[A-Z0-9])"
-    # Possessive in effect: neither a letter nor a slash may follow, so nothing is tried again.
+    # Possessive in effect: no letter or slash may follow, so there is no backtracking.
     + rb"(?=:[ \n\r\x0b\x0c\x1c-\x1e]|[\n\r\x0b\x0c\x1c-\x1e]|:?\Z)[^\n]*"
 )
-# The first marker of a line, and what stands where nearly all canonical lines have their name.
-# It is quickest to take everything up to the colon, even from the next line: what is no
-# settled name is read closer anyhow.
+# The first marker of a line, and the text where canonical lines have their code. Taking
+# everything up to the colon, even across lines, is fastest: unsettled names are read again.
 _SIMPLE = re.compile(rb"REFUSED:(?: (?<![0-9A-Za-z_\x80-\xff]REFUSED: )([^:]*): |)[^\n]*")
 _SCHEMAS = (rb"refusal\.v1", rb"decision_record\.v1")
 _ANY = 1 << 20
 _BREAK = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-# With more than one marker in so many bytes it is quicker to match them all at once.
+# With more than one marker per this many bytes, matching them all at once is faster.
 _DENSE = 1024
 
 
@@ -93,7 +92,7 @@ class Kernel:
         return build(Search((), fold_expressions(self._fragments)), self._options.engine)
 
     def _foldings(self, data: bytearray | bytes, end: int) -> list[int]:
-        """Return where casefolding may make part of a phrase: in most logs nowhere."""
+        """Return where casefolding may complete a phrase; in most logs nowhere."""
         if data.isascii() or not self._folding(data, end).others:
             return []
         return self._folded(data, end).others
@@ -103,11 +102,11 @@ class Kernel:
         return tuple(fragment.encode() for fragment in self._fragments)
 
     def warm(self) -> None:
-        """Make now what every block needs, so that forked processes share it."""
+        """Build the filters now, so that forked processes share them."""
         _ = self._everything
 
     def scan(self, data: bytearray | bytes, end: int, base: int, tally: Tally) -> None:
-        """Count the refusals in `data[:end]`, whole lines that begin at `base` in their file."""
+        """Count the refusals in `data[:end]`, whole lines at offset `base` of their file."""
         if self._options.format == "json":
             self._structured(data, end, base, tally)
             return
@@ -122,7 +121,7 @@ class Kernel:
         self._legacy(data, end, base, tally, hits)
 
     def _match_all(self, data: bytearray | bytes, end: int, base: int, tally: Tally) -> bool:
-        """Count canonical lines all at once; return whether there is no line beside them."""
+        """Count canonical lines all at once; return whether there are no other lines."""
         found: list[bytes] = _SIMPLE.findall(data, 0, end)
         tally.dense = len(found) * _DENSE > end
         # INVARIANT: where newlines alone break lines, a plain first marker decides its line.
@@ -160,7 +159,7 @@ class Kernel:
     def _plain(
         self, data: bytearray | bytes, found: re.Match[bytes], base: int, tally: Tally
     ) -> int:
-        """Note the one refusal of a line that is like most; return where the line ends."""
+        """Count the refusal of a typical line; return the end of the line."""
         code, kind = self._kind(found[1])
         if kind is None:
             return self._odd(data, found.start(), found.end(), base, tally)
@@ -185,7 +184,7 @@ class Kernel:
         return known
 
     def _odd(self, data: bytearray | bytes, at: int, end: int, base: int, tally: Tally) -> int:
-        """Read the line around `at` by the finder, for its markers alone; return where it ends."""
+        """Count the markers of the line around `at` with the finder; return the line's end."""
         start, stop = _line_around(data, at, end)
         text = _text(data, start, stop)
         for found in self._reader.find(text):
@@ -224,12 +223,12 @@ class Kernel:
                         text=text,
                         head=text[:LONGEST_HEAD],
                     )
-            # A line that says its code is not read by its words.
+            # A line with a canonical code is not searched for phrases.
             elif not _CANONICAL.match(data, marker, done):
                 self._broken(text, base + start, tally)
 
     def _broken(self, text: str, offset: int, tally: Tally) -> None:
-        """Read a line by the finder, for its phrases alone: it may break where others do not."""
+        """Count the phrases of a line with the finder; it may contain other line breaks."""
         for found in self._reader.find(text):
             if found.legacy:
                 head = text[found.start : found.start + LONGEST_HEAD]
@@ -266,12 +265,12 @@ class Kernel:
 
 
 def _unbroken(data: bytearray | bytes) -> bool:
-    """Return whether newlines alone break lines."""
+    """Return whether newlines are the only line breaks."""
     return data.isascii() and not any(mark in data for mark in b"\r\x0b\x0c\x1c\x1d\x1e")
 
 
 def _number_of_lines(data: bytearray | bytes, end: int) -> int:
-    # Taking newlines out is twice as quick as counting them.
+    # Removing newlines is twice as fast as counting them.
     newlines = end - len(data[:end].replace(b"\n", b""))
     return newlines + (data[end - 1] != _NEWLINE)
 
@@ -282,5 +281,5 @@ def _line_around(data: bytearray | bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _text(data: bytearray | bytes, start: int, stop: int) -> str:
-    # Log bytes are not always UTF-8; what cannot be decoded survives as lone surrogates.
+    # Log bytes are not always UTF-8; invalid ones are kept as lone surrogates.
     return bytes(memoryview(data)[start:stop]).decode("utf-8", "surrogateescape")

@@ -35,22 +35,22 @@ def triage_on_cluster(
     stdin: IO[bytes] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Counts:
-    """Return the counts of all that `names` stand for, read by the workers of an engine.
+    """Return the counts of the named files, read by the workers of an engine.
 
-    They must see the files under the same paths, and registries too. Standard input is
-    read here.
+    Workers must see files and registries under the same paths. Standard input is read by this
+    process.
 
     Raises:
-        InputError: There is no such engine.
+        InputError: The engine is unknown.
         MissingExtraError: The engine is not installed.
-        EngineError: It could not finish.
+        EngineError: The job failed.
     """
     run = CLUSTERS.get(engine)
     if run is None:
-        raise InputError(f"there is no engine `{engine}`", help=", ".join(CLUSTERS))
+        raise InputError(f"unknown engine `{engine}`", help=", ".join(CLUSTERS))
     work = names if isinstance(names, Plan) else plan(names)
     afar = [piece for piece in work.pieces if piece.path != STDIN]
-    folder = os.getcwd()  # noqa: PTH109 - only to be sent
+    folder = os.getcwd()  # noqa: PTH109 - sent as text
     task = partial(_scan_group, _afar(options, environment), folder)
     total = Counts(unread=work.unread)
     for part in run(task, groups(afar)):
@@ -77,8 +77,8 @@ def triage_dataframe(
 ) -> Counts:
     """Return the counts of a Spark data frame that has a line in each row of a column.
 
-    Whether the lines are JSON is told by the first ones. Offsets of examples are those in
-    their batch, for rows have no others.
+    The first lines decide whether the log is JSON. Offsets of examples are relative to their
+    batch.
 
     Raises:
         InputError: There is no such column, or it holds neither text nor bytes.
@@ -115,7 +115,7 @@ def _scan_batches(
 
 
 def _afar(options: Options, environment: Mapping[str, str] | None) -> Options:
-    """Return the options as a worker needs them, whose folder and environment are others."""
+    """Return the options for a worker, whose folder and environment differ."""
     variables = os.environ if environment is None else environment
     named = variables.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep)
     paths = (*options.registries, *filter(None, named))

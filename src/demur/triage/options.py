@@ -1,4 +1,4 @@
-"""What a scan looks for, and what it keeps of what it finds."""
+"""The options of a scan."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -11,14 +11,13 @@ FORMATS = ("auto", "text", "json")
 
 
 class Options(NamedTuple):
-    """How logs are read. Plain values alone, so that it travels to other processes.
+    """How logs are read; plain values only, so that other processes can receive it.
 
-    `registry` is for whoever has one at hand, in this process; else the default one counts,
-    with the files of `registries`. `fields` are paths of the message in JSON lines, the
-    first that holds a text counts; without any the usual names are tried. `timed` keeps
-    the hour of each refusal, which costs time on logs full of them; a bound (`since`,
-    `until`) needs it and implies it. `now` completes times that were written without a
-    year. `engine` forces one way to search; all give the same counts.
+    `registry` is used in this process only; the default is demur's own, with the files of
+    `registries`. `fields` are paths of the message in JSON lines: the first that holds a text
+    counts; by default the usual names are tried. `timed` keeps the hour of each refusal, which
+    is slower on logs full of them; `since` and `until` imply it. `now` completes times without
+    a year. `engine` forces a search engine; all give the same counts.
     """
 
     registries: tuple[str, ...] = ()
@@ -34,5 +33,5 @@ class Options(NamedTuple):
 
     @property
     def dated(self) -> bool:
-        """Whether the time of each refusal is wanted."""
+        """Whether the time of each refusal is needed."""
         return self.timed or self.since is not None or self.until is not None

@@ -16,10 +16,9 @@ class PhraseTable:
         self._groups = [sorted((rank[phrase], phrase) for phrase in group) for group in groups]
 
     def code(self, line: str, literals: Sequence[int]) -> str | None:
-        """Return the code of the phrase that wins in the line, or None.
+        """Return the code of the winning phrase in the line, or None.
 
-        `literals` are the fragments in it, by number; one that is no number of a fragment
-        may be any.
+        `literals` are the numbers of the fragments in it; a number beyond them means any.
         """
         folded = line.casefold()
         for number, phrase in self._candidates(literals):

@@ -26,9 +26,9 @@ def scan_piece(
     *,
     folder: str = "",
 ) -> Counts:
-    """Return the counts of a piece, or why it could not be read.
+    """Return the counts of a piece, or the reason why it could not be read.
 
-    Relative paths are taken from `folder`, or the current one.
+    Relative paths start at `folder`, by default the current one.
     """
     path = os.path.join(folder, piece.path)  # noqa: PTH118 - a path may hold what pathlib refuses
     try:
@@ -50,7 +50,7 @@ def scan_piece(
 
 
 class _Watched:
-    """Tells how much of a compressed file was read, which is what its size is about."""
+    """Reports the bytes read from a compressed file, to compare with its size on disk."""
 
     def __init__(self, file: io.FileIO, progress: Progress) -> None:
         self._file = file

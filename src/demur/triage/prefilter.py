@@ -15,13 +15,13 @@ from demur.errors import MissingExtraError
 __all__ = ["ENGINES", "Hits", "Prefilter", "Search", "build"]
 
 _MARK = MARK.encode()
-# Beside the indices of literals. Larger than any of them.
+# Tags besides the indices of literals, larger than any of them.
 _EXPRESSION = 1 << 20
 _MARKER = _EXPRESSION + 1
 
 
 class Search(NamedTuple):
-    """What to search for: literals in any case, expressions as they are, the marker or not."""
+    """The literals (in any case) and expressions to search for, and whether the marker too."""
 
     literals: tuple[bytes, ...]
     expressions: tuple[bytes, ...] = ()
@@ -29,10 +29,9 @@ class Search(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """Where the marker ends and where anything else ends, each in ascending order.
+    """The end offsets of markers and of other hits, each in ascending order.
 
-    `literals` says of each of the others which literal it is, by its index, or is
-    larger than any where that is not known.
+    `literals` holds the index of the literal of each other hit, or a larger number if unknown.
     """
 
     markers: list[int]
@@ -41,17 +40,17 @@ class Hits(NamedTuple):
 
 
 class Prefilter(Protocol):
-    """Says where something that was searched for ends. Not to be shared between threads."""
+    """Finds the ends of hits. Do not share it between threads."""
 
     def __call__(self, data: bytearray | bytes | memoryview, end: int) -> Hits:
         """Return the hits in `data[:end]`."""
 
 
 def build(search: Search, engine: str | None = None) -> Prefilter:
-    """Return the fastest prefilter that can be had, or the one named.
+    """Return the fastest available prefilter, or the named one.
 
     Raises:
-        MissingExtraError: The engine that was named is not installed.
+        MissingExtraError: The named engine is not installed.
     """
     for name in ENGINES if engine is None else (engine,):
         try:
@@ -68,7 +67,7 @@ def _expressions(search: Search) -> list[bytes]:
 
 
 def _in_order(hits: Hits) -> Hits:
-    """Return the hits in order, which the engines keep but do not promise."""
+    """Sort the hits; engines usually report them in order, but do not promise it."""
     if hits.others != sorted(hits.others):
         pairs = sorted(zip(hits.others, hits.literals, strict=True))
         hits.others[:] = [end for end, _ in pairs]
@@ -137,7 +136,7 @@ def _with_hyperscan(search: Search) -> Prefilter:
 def _with_re2(search: Search) -> Prefilter:
     re2: Any = import_module("re2")
     options = re2.Options()
-    # Bytes are not always UTF-8, and one that is none must not end the search.
+    # Logs are not always UTF-8, and invalid bytes must not stop the search.
     options.encoding = re2.Options.Encoding.LATIN1
     options.max_mem = 64 << 20
     either: Any = re2.compile(b"|".join(_expressions(search)), options)

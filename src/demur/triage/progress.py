@@ -11,7 +11,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 class Bar:
-    """Shows progress towards `size` bytes; one of unknown size shows no end."""
+    """Shows progress towards `size` bytes; with a size of 0, only the speed."""
 
     def __init__(self, stream: TextIO, size: int, clock: Callable[[], float]) -> None:
         self._stream = stream
@@ -21,7 +21,7 @@ class Bar:
         self._done = 0
 
     def __call__(self, more: int) -> None:
-        """Note that so many more bytes were read."""
+        """Count more bytes, and redraw the bar at intervals."""
         self._done += more
         now = self._clock()
         if now - self._shown >= _EVERY_S:
@@ -30,7 +30,7 @@ class Bar:
             self._stream.flush()
 
     def text(self, now: float) -> str:
-        """Return what is shown at a time."""
+        """Return the text of the bar at a time."""
         rate = self._done / max(now - self._start, 1e-9)
         speed = f"{size_text(self._done)} {size_text(rate)}/s"
         if not self._size:
@@ -42,13 +42,13 @@ class Bar:
         return f"[{bar}] {part:4.0%} {speed} {_duration(left)} left"
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Clear the bar."""
         self._stream.write("\r\x1b[K")
         self._stream.flush()
 
 
 def size_text(size: float) -> str:
-    """Return a size as people read it."""
+    """Return a size with a unit, such as `1.5 MB`."""
     for unit in _UNITS[:-1]:
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -11,13 +11,13 @@ __all__ = ["Reader"]
 
 
 class _Name(NamedTuple):
-    """Stands for the entry of a code, of which only the name is asked."""
+    """Stands in for a registry entry; the finder reads only its code."""
 
     code: str
 
 
 class Reader:
-    """Finds refusals, of unknown codes too. It is asked in place of a registry by the finder."""
+    """Finds refusals, of unknown codes too; the finder uses it in place of a registry."""
 
     def __init__(self, registry: Registry) -> None:
         self.known = frozenset(str(entry.code) for entry in registry)
@@ -26,12 +26,12 @@ class Reader:
 
     @staticmethod
     def get(code: str) -> _Name:
-        """Return the name of any code: what is unknown is told apart later."""
+        """Return an entry for any code; unknown codes are recognised later."""
         return _Name(code)
 
     def find(self, text: str) -> list[FoundRefusal]:
-        """Return the refusals in a text, at most one a line."""
-        # The finder asks for `get` and `code_of_phrase`, and so there is one grammar of lines.
+        """Return the refusals in a text, at most one per line."""
+        # The finder needs only `get` and `code_of_phrase`; so there is one grammar of lines.
         return find_refusals(text, registry=cast("Registry", self))
 
     def kind(self, found: FoundRefusal) -> str:
@@ -41,11 +41,11 @@ class Reader:
         return CANONICAL if found.code in self.known else UNKNOWN
 
     def kind_of_code(self, code: str) -> str | None:
-        """Return the kind of a code that was read; None if it is none."""
+        """Return the kind of a code, or None if it is not well-formed."""
         if code in self.known:
             return CANONICAL
         return UNKNOWN if is_code(code) else None
 
     def refuses(self, code: str) -> bool:
-        """Return whether a reason speaks against an action; an unknown one may."""
+        """Return whether a code refuses; unknown codes count as refusing."""
         return code not in self._allowing

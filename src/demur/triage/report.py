@@ -14,7 +14,7 @@ NO_CLASS = "none"
 
 
 class Group(NamedTuple):
-    """Refusals of known codes that have the values of `names` in common."""
+    """Counts of refusals of known codes with the same values in `names`."""
 
     names: tuple[str, ...]
     canonical: int
@@ -23,7 +23,7 @@ class Group(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of refusals."""
         return self.canonical + self.legacy
 
 
@@ -45,7 +45,7 @@ _TIMES = {"hour", "day"}
 
 
 def groups(counts: Counts, by: Sequence[str], registry: Registry) -> list[Group]:
-    """Return the groups, those with most refusals first, or in order of time."""
+    """Return the groups, largest first, or in order of time."""
     numbers: dict[tuple[str, ...], dict[str, int]] = {}
     for key, number in counts.rows.items():
         if key.kind in {CANONICAL, LEGACY}:
@@ -73,7 +73,7 @@ def unknown_codes(counts: Counts, kind: str = UNKNOWN) -> list[tuple[str, int]]:
 def as_json(
     counts: Counts, by: Sequence[str], registry: Registry, *, top: int | None = None
 ) -> dict[str, Any]:
-    """Return all there is to say about the counts, as JSON values."""
+    """Return the counts as JSON values."""
     found = groups(counts, by, registry)
     return {
         "by": list(by),
@@ -107,7 +107,7 @@ def _group(group: Group, by: Sequence[str]) -> dict[str, Any]:
 
 
 def as_csv(counts: Counts, by: Sequence[str], registry: Registry, *, top: int | None = None) -> str:
-    """Return the groups as CSV with a head; a cell that a spreadsheet would run is quoted."""
+    """Return the groups as CSV with a header; cells that look like formulas are quoted."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*by, "canonical", "legacy", "total", "share"])
@@ -118,5 +118,5 @@ def as_csv(counts: Counts, by: Sequence[str], registry: Registry, *, top: int | 
 
 
 def _inert(cell: str) -> str:
-    # A file may be named like a formula.
+    # A file name may look like a formula.
     return f"'{cell}" if cell[:1] in {"=", "+", "-", "@", "\t", "\r"} and cell != "-" else cell

@@ -29,7 +29,7 @@ _AHEAD = 4
 
 
 def default_jobs() -> int:
-    """Return how many processes this one may keep busy."""
+    """Return the number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -43,10 +43,10 @@ def triage(
     progress: Progress | None = None,
     stdin: IO[bytes] | None = None,
 ) -> Counts:
-    """Return the counts of all that `names` stand for: files, folders, globs, `-`.
+    """Return the counts of the named files, folders and globs; `-` is standard input.
 
-    What cannot be read is named in `unread`, and the rest is counted all the same.
-    `progress` is called with the bytes that were read since the last call.
+    Files that cannot be read are listed in `unread`, and the rest is counted. `progress` is
+    called with the number of bytes read since the last call.
     """
     work = names if isinstance(names, Plan) else plan(names)
     jobs = default_jobs() if jobs is None else jobs
@@ -68,7 +68,7 @@ def _in_processes(
 ) -> Iterator[Counts]:
     if not pieces:
         return
-    # A fork is quick, but of a program with threads it may hang.
+    # Forking is fast, but a fork of a program with threads may hang.
     forks = hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1
     for done in (_forked if forks else _spawned)(pieces, options, jobs):
         piece = pieces[done.position]
@@ -83,14 +83,14 @@ def _in_processes(
 def _forked(pieces: list[Piece], options: Options, jobs: int) -> Iterator[Done]:
     plain = next((piece.path for piece in pieces if piece.high is not None), None)
     if plain is not None:
-        # So that the forks share it. What cannot be read is told by who reads it.
+        # Build the filters before forking, to share them. The forks report unreadable files.
         with suppress(OSError, ValueError, DemurError):
             warm(options, plain)
     return run_in_forks(partial(scan_piece, options=options), pieces, jobs)
 
 
 def _spawned(pieces: list[Piece], options: Options, jobs: int) -> Iterator[Done]:
-    # Slow to import, and small logs need no processes.
+    # Imported late, because it is slow to import and small logs need no processes.
     futures: Any = import_module("concurrent.futures")
     context = import_module("multiprocessing").get_context("spawn")
     waiting = iter(enumerate(pieces))
@@ -109,6 +109,6 @@ def _spawned(pieces: list[Piece], options: Options, jobs: int) -> Iterator[Done]
 def _result(future: "Future[Counts]", index: int) -> Done:
     try:
         return Done(index, future.result())
-    # Its pool is broken then; a name of its own needs another import.
+    # `BrokenProcessPool`, caught by its base class, which needs no import.
     except RuntimeError:
         return Done(index, killed=True)

@@ -33,8 +33,8 @@ def scan_range(
 ) -> Counts:
     """Return the counts of the lines that start in bytes `[low, high)` of a plain file.
 
-    Ranges that together cover a file together give its counts. The file counts as read
-    by the range that begins it, and is called by its path unless a name is given.
+    The counts of ranges that cover a file add up to its counts. The range at the start counts
+    the file itself. The default `name` in the counts is the path.
 
     Raises:
         OSError: The file cannot be read.
@@ -53,10 +53,10 @@ def scan_stream(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> Counts:
-    """Return the counts of a stream, compressed or not; a damaged one as far as it goes.
+    """Return the counts of a stream, compressed or not, up to the first damage.
 
     Raises:
-        MissingExtraError: It is compressed in a way that needs a package more.
+        MissingExtraError: The compression needs a package that is not installed.
     """
     head = _Peeked(stream)
     compression = compression_of(head.peek())
@@ -85,7 +85,7 @@ def count_blocks(
     name: str,
     progress: Callable[[int], None] | None = None,
 ) -> Counts:
-    """Return the counts of blocks of lines of one file, whose form is known."""
+    """Return the counts of blocks of lines of one file, whose format is resolved."""
     kernel, tally, size = _kernel(options), Tally(options, name), 0
     for block in blocks:
         kernel.scan(block.data, block.end, block.base, tally)
@@ -97,7 +97,7 @@ def count_blocks(
 
 
 def _kernel(options: Options) -> Kernel:
-    """Return the kernel for the options: made once in each thread, for it keeps state."""
+    """Return the kernel for the options, one per thread, because it keeps state."""
     kernels: dict[Options, Kernel] = _local.__dict__.setdefault("kernels", {})
     if options not in kernels:
         while len(kernels) >= _MOST_KERNELS:
@@ -114,7 +114,7 @@ def _resolved(options: Options, head: Callable[[], bytes]) -> Options:
 
 
 def warm(options: Options, path: str | Path) -> None:
-    """Make now what scanning a plain file in this thread will need.
+    """Build the filters for scanning a plain file in this thread.
 
     Raises:
         OSError: The file cannot be read.
@@ -124,9 +124,9 @@ def warm(options: Options, path: str | Path) -> None:
 
 
 def looks_structured(head: bytes) -> bool:
-    """Return whether a log that begins so is one of JSON objects, a line each."""
+    """Return whether a log with this beginning consists of JSON objects, one per line."""
     lines = [line for line in head.split(b"\n") if line.strip()]
-    # The last line may go on beyond the head.
+    # The last line may be incomplete.
     whole = (lines[:-1] or lines)[:_LINES]
     objects = sum(_is_object(line, whole=len(lines) > 1) for line in whole)
     return objects * 2 > len(whole)
@@ -147,7 +147,7 @@ def _filled_head(file: io.FileIO) -> bytes:
 
 
 class _Guarded:
-    """Ends a stream where it is damaged, and remembers why."""
+    """Ends a stream where it is damaged, and keeps the reason."""
 
     def __init__(self, stream: Readable) -> None:
         self.reason: str | None = None
@@ -163,7 +163,7 @@ class _Guarded:
 
 
 class _Peeked(io.RawIOBase):
-    """A stream whose beginning can be looked at before it is read."""
+    """A stream whose beginning can be read ahead."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ class _Peeked(io.RawIOBase):
         self._head = b""
 
     def peek(self) -> bytes:
-        """Return how the stream begins."""
+        """Return the beginning of the stream."""
         buffer = bytearray(_HEAD)
         view, got = memoryview(buffer), 0
         while got < _HEAD and (more := self._stream.readinto(view[got:])):
@@ -180,7 +180,7 @@ class _Peeked(io.RawIOBase):
         return self._head
 
     def readable(self) -> bool:
-        """Return that it can be read, as the decompressors of Python ask."""
+        """Return true; Python's decompressors check it."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:

@@ -42,20 +42,20 @@ _WRITER_NAMES = "role|author|sender|speaker|from"
 _ANNOUNCES = re.compile(
     rf"(?<![A-Za-z0-9])(?:(?:{_PEOPLE})[ _-]?(?:{_SPEAKS})"
     r"|prompt(?:[ _-]?text)?|question|query|input(?:[ _-]?text)?|utterance)[\"']?\s*[:=]"
-    # Words that nobody uses of anything but somebody's words need no colon.
+    # Phrases that only introduce speech need no colon.
     rf"|(?<![A-Za-z0-9])(?:{_PEOPLE})[ _-](?:said|says|wrote|writes|typed|types)(?![A-Za-z0-9])"
     rf"|\A\s*\*{{0,2}}(?:{_PEOPLE})\*{{0,2}}\s*[:>]|\[(?:{_PEOPLE})(?:[ _-](?:{_SPEAKS}))?\]"
     rf"|<\|?(?:{_PEOPLE}|prompt|question|query|untrusted)(?:[ _-][a-z]{{1,20}})?"
     r"(?:\s[^<>]{0,80})?\|?>"
     rf"|[\"'](?:{_WRITER_NAMES})\\*[\"']\s*:\s*\\*[\"'](?:{_PEOPLE})\\*[\"']"
-    # The first of many, or a long row of them would be tried from each.
+    # Match only the first `#` of a row, or a long row would be tried from each.
     rf"|<\|im_start\|>\s*user|\[INST\]|(?<!#)##+\s*(?:{_PEOPLE})",
     re.IGNORECASE,
 )
 _WRITERS = tuple(_WRITER_NAMES.split("|"))
 _WRITER_KINDS = ("role", "type", "kind")
 _FOREIGN = frozenset({*_PEOPLE.split("|"), "end_user", "end-user", "enduser"})
-# A container's log holds a program's, which may hold an event of its own.
+# A container's log line may hold a program's log line, which may hold an event.
 _DEEPEST = 3
 
 
@@ -80,7 +80,7 @@ class Event(NamedTuple):
         return cls(value) if isinstance(value, dict) else None
 
     def at(self, path: str) -> Any:
-        """Return what stands at a path: a field of that very name, or one inside others."""
+        """Return the value at a path: a field of that exact name, or a nested one."""
         if path in self.fields:
             return self.fields[path]
         value: Any = self.fields
@@ -98,7 +98,7 @@ def _decoded(line: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        # Slower, and lenient: bytes that are no text, lone halves, NaN.
+        # Slower but lenient: accepts invalid UTF-8, lone surrogates and NaN.
         return json.loads(line.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError):
         return None
@@ -106,12 +106,12 @@ def _decoded(line: bytes) -> Any:
 
 @cache
 def _msgspec() -> Any:
-    # Slow to import, and logs of plain text do without.
+    # Imported late, because it is slow to import and plain logs do not need it.
     return import_module("msgspec")
 
 
 def heard(event: Event, reader: Reader, options: Options) -> Iterator[Heard]:
-    """Yield the refusals that an event tells of."""
+    """Yield the refusals in an event."""
     moment = _moment(event, options)
     own = list(_own(event, reader))
     if own:
@@ -138,13 +138,13 @@ def heard(event: Event, reader: Reader, options: Options) -> Iterator[Heard]:
 
 
 def _inner(message: str) -> Event | None:
-    """Return the event that a message is, if it is one."""
+    """Return the event in a message, if the message is one."""
     text = message.lstrip()
     return Event.read(text.encode("utf-8", "surrogatepass")) if text[:1] == "{" else None
 
 
 def _is_foreign(event: Event, options: Options) -> bool:
-    """Return whether an event says that its message is somebody's, and not a program's."""
+    """Return whether an event says that a person wrote its message."""
     if _names_somebody(event.fields):
         return True
     places = map(event.at, _holders(options.fields or MESSAGE_FIELDS))
@@ -153,7 +153,7 @@ def _is_foreign(event: Event, options: Options) -> bool:
 
 @cache
 def _holders(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the paths of what holds the fields, where that is not the event itself."""
+    """Return the paths of the objects that contain nested fields."""
     return tuple(dict.fromkeys(path.rpartition(".")[0] for path in paths if "." in path))
 
 
@@ -167,13 +167,13 @@ def _names_somebody(place: dict[str, Any]) -> bool:
 
 
 def stray(text: str, reader: Reader) -> Iterator[Heard]:
-    """Yield the refusals in a line of a structured log that is no event: nobody vouches for it."""
+    """Yield the refusals in a line that is not an event, as quoted: its author is unknown."""
     for found in reader.find(text):
         yield Heard(found.code, QUOTED, UNKNOWN, None)
 
 
 def _own(event: Event, reader: Reader) -> Iterator[tuple[str, str]]:
-    """Yield code and surface of each refusal that demur itself put into the event."""
+    """Yield code and surface of each refusal that demur itself logged in the event."""
     places = [event.fields, *(event.fields.get(name) for name in _OWN_PLACES)]
     if str(event.fields.get("type", "")).startswith(_EVENT_TYPE):
         places.append(event.fields.get("data"))
@@ -223,7 +223,7 @@ def _said(message: str, reader: Reader) -> Iterator[tuple[str, str]]:
     broken = _BREAK.search(message)
     first_line = len(message) if broken is None else broken.start()
     refusals = reader.find(message)
-    # What stands behind the last one announces nothing.
+    # Ignore announcing words after the last refusal.
     last = max((one.end if one.legacy else one.start for one in refusals), default=0)
     announced = _ANNOUNCES.search(message, 0, last)
     foreign = first_line if announced is None else min(first_line, announced.end())

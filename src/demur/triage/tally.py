@@ -15,8 +15,8 @@ _MOST_NAMES = 8 * MOST_UNKNOWN
 class Tally:
     """The counts of one piece of one file, as they grow.
 
-    `names` counts codes that need no more than counting: those in `settled`. All others come
-    through `add`. `dense` remembers whether the lines so far were full of refusals.
+    `names` counts the codes in `settled`, which need nothing but counting. All others go through
+    `add_refusal`. `dense` says whether the lines so far were full of refusals.
     """
 
     def __init__(self, options: Options, file: str = "") -> None:
@@ -33,13 +33,13 @@ class Tally:
         self._phrases: dict[str, int] = {}
 
     def settle(self, name: bytes, code: str, kind: str) -> None:
-        """Let a code be counted by its name from now on, if nothing else is wanted of it."""
+        """Count a code by its name from now on, if neither times nor samples are needed."""
         if not self._options.dated and not self.wants(code, kind):
             self._kinds[name] = (code, kind)
             self.settled.add(name)
 
     def count_phrase(self, code: str) -> bool:
-        """Count a code that was meant by a phrase; false if more than counting is wanted."""
+        """Count a code found by a phrase; false if its time or a sample is needed."""
         if self._options.dated or self.wants(code, LEGACY):
             return False
         self._phrases[code] = self._phrases.get(code, 0) + 1
@@ -55,7 +55,7 @@ class Tally:
         surface: str = UNKNOWN,
         moment: datetime | None = None,
     ) -> None:
-        """Note a refusal in a line that begins at `offset`; its text is for examples alone."""
+        """Count a refusal in the line at `offset`; `text` is only for samples."""
         hour = ""
         if self._options.dated:
             if not self._within(moment):
@@ -64,19 +64,19 @@ class Tally:
         key = Key(code, kind, surface, hour, self._file)
         self._rows[key] = self._rows.get(key, 0) + 1
         if self.wants(code, kind):
-            # Lines come in order, so the first ones are those to keep.
+            # Lines come in order, so keep the first ones.
             held = self._samples.get((code, kind), ())
             self._samples[code, kind] = (*held, Sample(self._file, offset, shown(text)))
         if len(self._rows) + len(self.names) > _MOST_NAMES:
             self._prune()
 
     def wants(self, code: str, kind: str) -> bool:
-        """Return whether more examples of a code are wanted."""
+        """Return whether more samples of a code are needed."""
         most = max(self._options.samples, kind == UNKNOWN)
         return most > 0 and len(self._samples.get((code, kind), ())) < most
 
     def counts(self, size: int) -> Counts:
-        """Return what was counted so far, in so many bytes."""
+        """Return the counts so far, with the number of bytes read."""
         rows = dict(self._rows)
         named = [(*self._kinds[name], number) for name, number in self.names.items()]
         meant = [(code, LEGACY, number) for code, number in self._phrases.items()]
@@ -96,7 +96,7 @@ class Tally:
         return (since is None or since <= moment) and (until is None or moment < until)
 
     def _prune(self) -> None:
-        """Keep of unknown codes only what stays in the end."""
+        """Drop the unknown codes that the final counts would drop."""
         kept = self.counts(0)
         self._rows = dict(kept.rows)
         self._samples = dict(kept.samples)
@@ -107,6 +107,6 @@ class Tally:
 
 
 def shown(text: str) -> str:
-    """Return a line as it can be shown: cut, and with everything that is no text escaped."""
+    """Return a line truncated, with control characters escaped."""
     short = one_line(text[:LONGEST_SAMPLE])
     return f"{short}…" if len(text) > LONGEST_SAMPLE else short

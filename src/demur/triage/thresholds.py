@@ -27,15 +27,17 @@ class Threshold(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, registry: Registry) -> "Threshold":
-        """Return the limit that a text says.
+        """Return the limit written in a text.
 
         Raises:
-            InputError: It says none, or names neither a code, a class nor a kind.
+            InputError: It is not a limit, or names no known code, class or kind.
         """
         found = _FORM.fullmatch(text)
         if found is None:
-            help_text = "like `RCE_RISK>0`, `unknown>0`, `HARD_BLOCK>=5` or `RATE_LIMIT>10%`"
-            raise InputError(f"`{text}` is no limit", help=help_text)
+            help_text = (
+                "write one like `RCE_RISK>0`, `unknown>0`, `HARD_BLOCK>=5` or `RATE_LIMIT>10%`"
+            )
+            raise InputError(f"`{text}` is not a limit", help=help_text)
         name = found["name"]
         named = {*KINDS, _TOTAL, *RefusalClass}
         if name not in named and name not in registry:
@@ -47,9 +49,9 @@ class Threshold(NamedTuple):
         return cls(name, found["sign"] == ">=", float(found["limit"]), bool(found["per"]))
 
     def value(self, counts: Counts, registry: Registry) -> float:
-        """Return what is held against the limit: a number, or a share in percent.
+        """Return the value to compare with the limit: a number, or a share in percent.
 
-        The share is of the refusals of known codes; nothing is no part of nothing.
+        The share is of the refusals of known codes, and 0 if there are none.
         """
         number = sum(
             count for key, count in counts.rows.items() if self._about(key.code, key.kind, registry)
@@ -60,7 +62,7 @@ class Threshold(NamedTuple):
         return 100 * number / total if total else 0.0
 
     def exceeded(self, counts: Counts, registry: Registry) -> bool:
-        """Return whether there are too many."""
+        """Return whether the counts exceed the limit."""
         value = self.value(counts, registry)
         return value >= self.limit if self.at_least else value > self.limit
 

@@ -11,7 +11,7 @@ from functools import cache
 
 __all__ = ["LONGEST_HEAD", "line_moment", "value_moment"]
 
-# A time stands at the head of its line; what stands further on was said by somebody else.
+# The time of a line is at its head; a later one may be quoted.
 LONGEST_HEAD = 200
 
 _NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -47,12 +47,12 @@ _AHEAD = timedelta(days=1)
 
 @cache
 def _compiled() -> tuple[re.Pattern[str], ...]:
-    # Only now: most logs are counted without their times.
+    # Compiled late: most logs are counted without times.
     return tuple(map(re.compile, _FORMS))
 
 
 def line_moment(head: str, now: datetime | None = None) -> datetime | None:
-    """Return the time that the head of a line says, in UTC; the first if there are several."""
+    """Return the first time in the head of a line, in UTC."""
     head = head[:LONGEST_HEAD]
     forms = _compiled()
     first = forms[0].match(head)
@@ -68,7 +68,7 @@ def line_moment(head: str, now: datetime | None = None) -> datetime | None:
 
 
 def value_moment(value: object, now: datetime | None = None) -> datetime | None:
-    """Return the time that a JSON value says, in UTC."""
+    """Return the time in a JSON value, in UTC."""
     if isinstance(value, str):
         if re.match(_NUMBER, value):
             return _of_epoch(float(value))
@@ -105,7 +105,7 @@ def _at(
     year: int, month: int, day: int, clock: tuple[int, int, int], zone: timezone
 ) -> datetime | None:
     hour, minute, second = clock
-    # A leap second is told as the second before it.
+    # A leap second counts as the second before it.
     return _or_none(
         lambda: datetime(year, month, day, hour, minute, min(second, 59), tzinfo=zone).astimezone(
             UTC

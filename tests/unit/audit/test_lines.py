@@ -97,5 +97,5 @@ def test_a_field_that_the_engine_does_not_know_is_not_passed_over(gate: Gate) ->
 def test_a_place_that_no_chain_has_is_refused(gate: Gate, link: ChainLink) -> None:
     record = gate.decide(refund())
 
-    with pytest.raises(InputError, match="no chain has such a place"):
+    with pytest.raises(InputError, match="not a valid place in a chain"):
         whole_record(record.open_bytes(), record.sealed, link)

@@ -77,7 +77,7 @@ def test_what_cannot_be_granted_is_refused_at_signing() -> None:
 
     with pytest.raises(GrantError, match="may not grant `approval`"):
         grant(limited)
-    with pytest.raises(GrantError, match="grants to themselves"):
+    with pytest.raises(GrantError, match="grant to themselves"):
         grant(granted_to="user:mary")
     with pytest.raises(GrantError, match="unknown kind of grant `magic`"):
         grant(kind="magic")

@@ -43,4 +43,4 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     for out in (tmp_path / "file" / "x", tmp_path / "a\0b"):
         ran = demur("alerts", "export", "--to", "grafana", "--out", out)
         assert ran.status == 1
-        assert "cannot make the folder" in ran.err
+        assert "cannot create the folder" in ran.err

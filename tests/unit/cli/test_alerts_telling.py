@@ -150,4 +150,4 @@ def test_a_second_unknown_code_is_told_within_the_cooldown_of_the_first(tmp_path
 
     [_, again] = [json.loads(body) for _, body in server.told]
     [alert] = again["alerts"]
-    assert alert["message"].startswith("new since it was last told: ANOTHER_ONE; no registry")
+    assert alert["message"].startswith("new since the last alert: ANOTHER_ONE; no registry")

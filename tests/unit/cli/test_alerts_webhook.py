@@ -87,7 +87,7 @@ def test_what_is_no_address_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(InputError) as caught:
         shown(url)
 
-    assert caught.value.problem == "the webhook is no address"
+    assert caught.value.problem == "the webhook is not a URL"
 
 
 def test_only_the_host_is_shown() -> None:

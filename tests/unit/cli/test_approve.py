@@ -75,8 +75,8 @@ def test_a_key_that_nobody_trusts_lifts_nothing_and_it_is_said_why() -> None:
 
     assert ran.status == 4
     assert ran.out.startswith(
-        "the grant does not count: unknown key\n"
-        "  help: `keys` in demur.toml names the keys that count; mary is not among them\n"
+        "the grant was rejected: unknown key\n"
+        "  help: `keys` in demur.toml lists the trusted keys; mary is not among them\n"
         "NEED_CONTEXT (ESCALATE, WORKFLOW_BLOCK)\n"
     )
 
@@ -90,7 +90,7 @@ def test_another_key_under_the_same_name_lifts_nothing(mary: Path) -> None:
     ran = approve(other)
 
     assert ran.status == 4
-    assert "the grant does not count: bad signature\n  help: the trusted key `mary` is" in ran.out
+    assert "the grant was rejected: bad signature\n  help: the trusted key `mary` is" in ran.out
 
 
 def test_a_revoked_or_otherwise_void_grant_needs_no_advice(mary: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_revoked_or_otherwise_void_grant_needs_no_advice(mary: Path) -> None:
     decided(LARGE)
     ran = approve(mary)
 
-    assert ran.out.startswith("the grant does not count: wrong holder\nNEED_CONTEXT ")
+    assert ran.out.startswith("the grant was rejected: wrong holder\nNEED_CONTEXT ")
 
 
 def test_json_is_the_new_record(mary: Path) -> None:
@@ -116,7 +116,7 @@ def test_another_kind_of_grant_can_be_given(mary: Path) -> None:
     again = approve(mary, "--kind", "authorization")
 
     assert ran.err == (
-        "error: a grant of approval lifts nothing here: AUTHORIZATION_MISSING (WORKFLOW_BLOCK)\n"
+        "error: a grant of approval does not lift AUTHORIZATION_MISSING (WORKFLOW_BLOCK)\n"
         "  help: try --kind authorization\n"
     )
     assert (ran.status, again.status) == (1, 0)
@@ -125,18 +125,18 @@ def test_another_kind_of_grant_can_be_given(mary: Path) -> None:
 @pytest.mark.parametrize(
     ("request_text", "problem"),
     [
-        (SMALL, "is ALLOW: nothing holds it back"),
+        (SMALL, "is ALLOW, so it needs no approval"),
         (
             RISKY,
             (
-                "a grant of approval lifts nothing here: CHARGEBACK_RISK_BLOCK (HARD_BLOCK)\n"
+                "a grant of approval does not lift CHARGEBACK_RISK_BLOCK (HARD_BLOCK)\n"
                 "  help: no grant lifts it\n"
             ),
         ),
         (
             UNCLEAR,
             (
-                "what nobody judged nobody can approve\n"
+                "so nobody can approve it\n"
                 "  help: Supply what is missing: evidence.chargeback_risk.\n"
             ),
         ),
@@ -153,7 +153,7 @@ def test_what_cannot_be_approved_says_why(mary: Path, request_text: str, problem
 def test_nobody_can_be_granted_anything_without_a_name(mary: Path) -> None:
     decided(stdin='{"action": {"type": "close_account"}}')
 
-    assert "the request does not say who asks" in approve(mary).err
+    assert "the request names no subject" in approve(mary).err
 
 
 def test_nobody_approves_their_own_request() -> None:
@@ -161,14 +161,14 @@ def test_nobody_approves_their_own_request() -> None:
     subject = {"type": "user", "id": "billing"}
     decided(stdin=ask("close_account", subject=subject))
 
-    assert "nobody grants to themselves" in approve(key).err
+    assert "a key holder cannot grant to themselves" in approve(key).err
 
 
 def test_what_was_erased_cannot_be_approved(mary: Path) -> None:
     decided(LARGE)
     demur("audit", "erase", "--subject", "agent:billing", "--yes")
 
-    assert "was erased: nothing can be granted" in approve(mary).err
+    assert "was erased, so it cannot be approved" in approve(mary).err
 
 
 def test_in_advisory_mode_the_status_is_that_nothing_binds(mary: Path) -> None:
@@ -180,7 +180,7 @@ def test_in_advisory_mode_the_status_is_that_nothing_binds(mary: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "problem"),
-    [(["--for", "soon"], "`soon` is no period"), (["--tenant", "acme"], "there is no decision")],
+    [(["--for", "soon"], "`soon` is not a period"), (["--tenant", "acme"], "there is no decision")],
 )
 def test_bad_words_say_what_is_meant(mary: Path, words: list[str], problem: str) -> None:
     decided(LARGE)

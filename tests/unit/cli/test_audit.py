@@ -9,7 +9,7 @@ from desk import LARGE, RISKY, SMALL, changed_store, decided, signer
 
 pytestmark = pytest.mark.usefixtures("desk")
 
-HINT = "an end that was exported before, by --heads, also shows what was cut off\n"
+HINT = "--heads with an earlier export also reveals records that were cut off\n"
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def test_chains_that_hold_are_said_to_hold(three: list[str]) -> None:
     ran = demur("audit", "verify")
 
     assert len(three) == 3
-    assert ran == (0, f"ok the chains hold: 4 records of 2 tenants\n{HINT}", "")
+    assert ran == (0, f"ok the chains are valid: 4 records of 2 tenants\n{HINT}", "")
     assert demur("audit", "verify", "--tenant", "acme").out.startswith(
-        "ok the chains hold: 1 record of 1 tenant\n"
+        "ok the chains are valid: 1 record of 1 tenant\n"
     )
 
 
@@ -74,7 +74,7 @@ def test_an_exported_head_shows_what_was_cut_off_together_with_its_traces(
             "(SELECT record_hash FROM decision_records WHERE seq = 2)"
         )
 
-    assert exported.out.startswith("heads.json: 1 head\n  keep it where whoever writes")
+    assert exported.out.startswith("heads.json: 1 head\n  keep it where the store's writers")
     assert demur("audit", "verify").status == 0
     ran = demur("audit", "verify", "--heads", "heads.json")
     assert ran.status == 1
@@ -100,12 +100,12 @@ def test_part_of_a_chain_can_be_verified(three: list[str]) -> None:
     ran = demur("audit", "verify", "--from", 2, "--to", 2)
 
     assert len(three) == 3
-    assert ran.out.startswith("ok the chains hold: 1 record of 1 tenant\n")
+    assert ran.out.startswith("ok the chains are valid: 1 record of 1 tenant\n")
 
 
 def test_an_empty_store_proves_nothing() -> None:
     assert demur("audit", "verify").out == "no records yet: nothing to verify\n"
-    assert demur("audit", "checkpoint").out == "no records yet: there is no end to note\n"
+    assert demur("audit", "checkpoint").out == "no records yet: there are no heads to store\n"
     assert json.loads(demur("audit", "heads").out)["heads"] == []
 
 
@@ -113,10 +113,10 @@ def test_an_empty_store_proves_nothing() -> None:
     ("words", "problem"),
     [
         (["--tenant", "acme"], "there is no tenant `acme`\n  help: there are default\n"),
-        (["--from", "0"], "records are numbered from 1 on"),
-        (["--from", "3", "--to", "2"], "--to is not before --from"),
+        (["--from", "0"], "records are numbered from 1"),
+        (["--from", "3", "--to", "2"], "--to must not be before --from"),
         (["--heads", "gone.json"], "gone.json: cannot read the heads: no such file"),
-        (["--heads", "policy.yaml"], "policy.yaml: no exported heads: not JSON"),
+        (["--heads", "policy.yaml"], "policy.yaml: not exported heads: not JSON"),
         (["--heads", SMALL], f"{SMALL}: no exported heads: "),
     ],
 )
@@ -139,7 +139,7 @@ def test_an_earlier_export_is_never_replaced(three: list[str]) -> None:
     ran = demur("audit", "heads", "--out", "heads.json")
 
     assert (len(three), ran.status) == (3, 1)
-    assert "heads.json: the file is there already\n  help: earlier exports are evidence" in ran.err
+    assert "heads.json: the file already exists\n  help: earlier exports are evidence" in ran.err
     assert Path("heads.json").read_bytes() == before
 
 
@@ -149,8 +149,8 @@ def test_erasing_says_first_what_it_would_do(three: list[str]) -> None:
     assert ran.status == 1
     assert ran.out == (
         "would erase the personal part of 3 records of agent:billing, tenant default, "
-        "and what was learned from them\n"
-        "  nothing was erased; --yes does it, and it cannot be undone\n"
+        "and the experiences learned from them\n"
+        "  nothing was erased; --yes erases, and cannot be undone\n"
     )
     assert json.loads(demur("show", three[0], "--json").out)["request"] is not None
 
@@ -162,12 +162,15 @@ def test_what_is_erased_is_gone_and_the_chain_holds(three: list[str]) -> None:
         0,
         (
             "erased the personal part of 3 records of agent:billing, tenant default\n"
-            "  what was decided and why stays, and the chain still holds\n"
+            "  the decisions and their reasons remain, and the chain stays valid\n"
         ),
         "",
     )
     assert json.loads(demur("show", three[0], "--json").out)["request"] is None
-    assert "ok the chains hold: 3 records of 1 tenant (3 erased)\n" in demur("audit", "verify").out
+    assert (
+        "ok the chains are valid: 3 records of 1 tenant (3 erased)\n"
+        in demur("audit", "verify").out
+    )
 
 
 def test_erasing_points_to_what_was_never_stored(three: list[str]) -> None:
@@ -185,7 +188,7 @@ def test_nothing_to_erase_is_an_error() -> None:
     ran = demur("audit", "erase", "--subject", "agent:x", "--tenant", "acme", "--yes")
 
     assert ran.status == 1
-    assert "there is nothing of `agent:x` in the records of tenant `acme`" in ran.err
+    assert "tenant `acme` has no records of `agent:x`" in ran.err
 
 
 def test_erasing_tells_a_machine(three: list[str]) -> None:
@@ -202,7 +205,7 @@ def test_retiring_says_first_what_it_would_do(three: list[str]) -> None:
     assert ran.status == 1
     assert ran.out == (
         "would delete 3 records of tenant default from before 2100-01-01T00:00:00.000Z\n"
-        "  nothing was deleted; --yes does it, and it cannot be undone\n"
+        "  nothing was deleted; --yes deletes, and cannot be undone\n"
     )
     assert demur("show", three[0]).status == 0
 
@@ -215,7 +218,7 @@ def test_what_is_retired_is_gone_and_the_rest_still_proves_itself(three: list[st
     assert ran.out.startswith("retired 3 records of tenant default from before 2100-01-01")
     assert demur("show", three[0]).status == 1
     assert demur("audit", "verify", "--heads", "heads.json").out == (
-        "ok the chains hold: 1 record of 1 tenant\n"
+        "ok the chains are valid: 1 record of 1 tenant\n"
     )
 
 
@@ -237,4 +240,6 @@ def test_an_approval_is_part_of_the_chain(three: list[str]) -> None:
     Path("demur.toml").write_text('keys = "mary.trusted.json"\n', encoding="utf-8")
     demur("approve", three[1], "--key", signer())
 
-    assert demur("audit", "verify").out.startswith("ok the chains hold: 4 records of 1 tenant\n")
+    assert demur("audit", "verify").out.startswith(
+        "ok the chains are valid: 4 records of 1 tenant\n"
+    )

@@ -136,7 +136,7 @@ def test_what_belongs_to_one_request_cannot_go_with_many(option: str) -> None:
     ran = demur("decide", option, "RCE_RISK", stdin=lines(SMALL, LARGE))
 
     assert ran.status == 1
-    assert f"{option} belongs to one request, and there are 2" in ran.err
+    assert f"{option} applies to one request, and the file has 2" in ran.err
 
 
 def test_findings_come_in_beside_the_request() -> None:
@@ -217,7 +217,7 @@ def test_without_a_store_there_is_nothing_to_continue() -> None:
     ran = demur("decide", LARGE, "--continues", "last")
 
     assert ran.status == 1
-    assert "without a store there is nothing to continue" in ran.err
+    assert "--continues needs a store" in ran.err
 
 
 def test_continuing_does_not_hide_that_the_request_is_none() -> None:
@@ -251,7 +251,7 @@ def test_in_advisory_mode_nothing_binds() -> None:
     assert ran.status == 0
     assert ran.out.startswith("REFUSE_WITH_PATH (DENY, HARD_BLOCK)\n")
     assert ran.out.endswith(
-        "note: advisory mode: this is recorded, and does not bind; the action may run\n"
+        "note: advisory mode: the decision is recorded and does not bind; the action may run\n"
     )
     assert demur("decide", stdin=lines(RISKY, LARGE)).status == 0
 
@@ -289,7 +289,7 @@ def test_an_unknown_field_says_where_it_belongs() -> None:
 
     assert ran.err == (
         "error: standard input: grants: a request has no field `grants`\n"
-        "  help: grants come in beside the request: --grant FILE\n"
+        "  help: pass grants with --grant FILE\n"
     )
 
 

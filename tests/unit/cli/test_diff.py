@@ -113,7 +113,7 @@ def test_nothing_to_compare_is_an_error() -> None:
     ran = demur("diff", "--policy", "policy.yaml", "--until", "2020-01-01", "--allow-changes")
 
     assert ran.status == 1
-    assert ran.out == "0 compared, 0 would change: nothing was compared, so nothing is known\n"
+    assert ran.out == "0 compared, 0 would change: nothing to compare\n"
 
 
 @pytest.mark.usefixtures("records")
@@ -146,8 +146,8 @@ def test_what_was_skipped_or_erased_is_said() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["records.jsonl", "--since", "7d"], "--since chooses in the store"),
-        (["records.jsonl", "--config", "demur.toml"], "--config chooses in the store"),
+        (["records.jsonl", "--since", "7d"], "--since selects in the store"),
+        (["records.jsonl", "--config", "demur.toml"], "--config selects in the store"),
         (["nosuch.jsonl"], "no such file"),
         (["--config", "nosuch.toml"], "cannot read the settings"),
     ],

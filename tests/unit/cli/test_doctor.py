@@ -41,7 +41,7 @@ def test_a_fresh_folder_is_well() -> None:
     assert (ran.status, ran.err) == (0, "")
     assert "ok       settings   demur.toml\n" in ran.out
     assert "ok       policy     support-desk 1.0.0, 11 rules\n" in ran.out
-    assert "ok       chain      the newest record holds\n" in ran.out
+    assert "ok       chain      the newest record is valid\n" in ran.out
     assert ran.out.endswith("\nall is well\n")
 
 
@@ -51,7 +51,7 @@ def test_without_settings_there_is_a_problem_and_help() -> None:
 
     assert ran.status == 1
     assert ran.out.startswith(
-        "problem  settings   there is no demur.toml in this folder\n  help: `demur init` makes one"
+        "problem  settings   there is no demur.toml in this folder\n  help: create one with `demur init`"
     )
     assert ran.out.endswith("\n1 problem\n")
 
@@ -71,13 +71,13 @@ def test_a_policy_that_does_not_load_is_a_problem_with_its_first_few_places() ->
     assert [check["check"] for check in checks] == ["policy"] * 4
     assert "policy.yaml:" in checks[0]["what"]
     assert checks[-1]["what"].startswith("and ")
-    assert checks[-1]["help"] == "`demur policy validate policy.yaml` tells all of it"
+    assert checks[-1]["help"] == "`demur policy validate policy.yaml` lists all problems"
 
 
 def test_remarks_on_the_policy_are_told() -> None:
     set_policy("verdict: ESCALATE, reason_code: NO_MATCH_DEFAULT_ESCALATE", "verdict: ALLOW")
 
-    assert "what no rule speaks about is allowed" in said("warning", "policy")
+    assert "requests that no rule matches are allowed" in said("warning", "policy")
 
 
 def test_of_many_remarks_the_first_is_told_and_errors_are_problems() -> None:
@@ -94,7 +94,7 @@ def test_of_many_remarks_the_first_is_told_and_errors_are_problems() -> None:
 def test_advisory_mode_is_worth_knowing() -> None:
     setting('mode = "advisory"')
 
-    assert said("warning", "mode") == "advisory: verdicts are recorded, and do not bind"
+    assert said("warning", "mode") == "advisory: verdicts are recorded and do not bind"
 
 
 def test_a_registry_that_cannot_be_read_is_a_problem() -> None:
@@ -122,7 +122,7 @@ def test_trusted_keys_are_told_by_holder() -> None:
     signer()
     setting('keys = "mary.trusted.json"')
 
-    assert "ok       keys       grants of user:mary count\n" in demur("doctor").out
+    assert "ok       keys       grants of user:mary are accepted\n" in demur("doctor").out
 
 
 def test_keys_that_cannot_be_read_are_a_problem() -> None:
@@ -134,23 +134,23 @@ def test_keys_that_cannot_be_read_are_a_problem() -> None:
 def test_a_store_that_is_not_there_yet_is_fine() -> None:
     Path("demur.db").unlink()
 
-    assert "demur.db is not there yet; the first decision makes it\n" in demur("doctor").out
+    assert "demur.db does not exist yet; the first decision creates it\n" in demur("doctor").out
     assert not Path("demur.db").exists()
 
 
 def test_no_store_at_all_is_worth_knowing() -> None:
     Path("demur.toml").write_text('store = ""\n', encoding="utf-8")
 
-    assert said("warning", "store").startswith("none: decisions are made, and cannot be proved")
+    assert said("warning", "store").startswith("none: decisions are made, but cannot be proved")
 
 
 def test_a_missing_folder_is_made_by_fix() -> None:
     Path("demur.toml").write_text('store = "data/here/demur.db"\n', encoding="utf-8")
 
-    assert said("problem", "store") == "the folder data/here is not there"
+    assert said("problem", "store") == "the folder data/here does not exist"
     ran = demur("doctor", "--fix")
     assert (ran.status, Path("data/here").is_dir()) == (0, True)
-    assert ran.out.startswith("fixed    store      the folder data/here is not there\n")
+    assert ran.out.startswith("fixed    store      the folder data/here does not exist\n")
 
 
 def test_a_folder_that_cannot_be_made_stays_a_problem() -> None:
@@ -175,7 +175,7 @@ def test_a_database_that_lost_a_table_is_a_problem() -> None:
 def test_normal_durability_is_worth_knowing() -> None:
     setting('durability = "normal"')
 
-    assert said("warning", "durability").startswith("normal: a power cut may take")
+    assert said("warning", "durability").startswith("normal: a power failure may lose")
 
 
 def test_a_store_that_takes_no_writes_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

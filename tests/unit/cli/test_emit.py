@@ -146,14 +146,14 @@ def test_ids_that_are_left_out_differ() -> None:
 @pytest.mark.parametrize(
     ("stdin", "problem"),
     [
-        ("", "there is no refusal in it"),
-        (" \n", "there is no refusal in it"),
-        ("all is well", "this is no refusal"),
-        (f"{LINE}\nrate limit exceeded", "this is no refusal"),
-        ('{"code": "RCE_RISK"}', "no refusal envelope"),
+        ("", "the input holds no refusal"),
+        (" \n", "the input holds no refusal"),
+        ("all is well", "not a refusal"),
+        (f"{LINE}\nrate limit exceeded", "not a refusal"),
+        ('{"code": "RCE_RISK"}', "not a refusal envelope"),
         (b"\xff", "not UTF-8, from byte 0 on"),
-        ("[1]", "this is no refusal"),
-        ("REFUSED: SUCCESS_MEMORY_SIMILAR_ALLOW: x", "this is no refusal"),
+        ("[1]", "not a refusal"),
+        ("REFUSED: SUCCESS_MEMORY_SIMILAR_ALLOW: x", "not a refusal"),
     ],
 )
 def test_what_is_no_refusal_is_an_error_that_says_where(stdin: str | bytes, problem: str) -> None:

@@ -103,7 +103,7 @@ def test_everything_is_there_as_json(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--betas", "0.1;0.2"), "no betas: `0.1;0.2`"),
+        (("--betas", "0.1;0.2"), "invalid betas: `0.1;0.2`"),
         (("--betas", "0"), "expected `float` > 0"),
         (("--batch-size", "0"), "expected `int` >= 1"),
     ],
@@ -117,7 +117,7 @@ def test_settings_that_cannot_be_used_are_errors(
 
 @pytest.mark.usefixtures("trained")
 def test_nothing_is_trained_on_that_is_tested_on(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="every pair is near a row that is measured on"):
+    with pytest.raises(InputError, match="every pair is near a row of a measured suite"):
         run(*usual(tmp_path, NEAR))
 
 

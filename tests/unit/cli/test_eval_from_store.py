@@ -125,7 +125,7 @@ def test_without_labels_nothing_is_written(config: Path, tmp_path: Path) -> None
 def test_a_file_that_is_there_is_not_replaced_by_mistake(config: Path, tmp_path: Path) -> None:
     out = tmp_path / "suite.jsonl"
     out.touch()
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="already exists"):
         run("--config", config, "--out", out)
 
     assert run("--config", config, "--out", out, "--force") == 0

@@ -52,7 +52,7 @@ def test_a_file_without_letters_in_its_name_gets_one(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="`A B` is no name for a suite"):
+    with pytest.raises(InputError, match="`A B` is not a valid suite name"):
         run(write(tmp_path, GOOD), "--out", tmp_path / "own.jsonl", "--name", "A B")
 
 
@@ -83,7 +83,7 @@ def test_it_is_there_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         "problems": [
             {
                 "where": f"{path}:3",
-                "problem": "the id `phtest-1` stands twice",
+                "problem": "the id `phtest-1` appears twice",
                 "help": f"first at {path}:2",
             }
         ],
@@ -100,7 +100,7 @@ def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str], tmp_path: 
 def test_a_file_that_is_there_is_replaced_only_by_force(tmp_path: Path) -> None:
     out = write(tmp_path, "precious", "own.jsonl")
     path = write(tmp_path, GOOD)
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="already exists"):
         run(path, "--out", out)
 
     assert out.read_text() == "precious"

@@ -52,7 +52,7 @@ def test_pairs_are_written_and_told_about(
     assert shown[3].startswith("beta      0.05: it refuses too much: false refusals 100.0 %, 20/20")
     assert shown[4] == f"wrote     {out}"
     assert shown[5].startswith("templates teach willingness")
-    assert shown[6].startswith("pairs of one kind alone")
+    assert shown[6].startswith("all pairs teach the same behaviour")
 
 
 def test_everything_is_there_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +100,7 @@ def test_nothing_wrong_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixt
     a_run(tmp_path / "run", {}, BUILTIN)
 
     assert run(tmp_path / "run", "--out", tmp_path / "pairs.jsonl") == 0
-    assert "nothing to train on" in capsys.readouterr().out
+    assert "no usable pairs" in capsys.readouterr().out
     assert not (tmp_path / "pairs.jsonl").exists()
 
 
@@ -144,7 +144,7 @@ def test_of_a_built_in_suite_also_rows_that_were_not_asked_are_kept_apart(tmp_pa
 def test_a_file_that_is_there_is_not_replaced_by_mistake(tmp_path: Path) -> None:
     folder, out = over_refusing(tmp_path / "run"), tmp_path / "pairs.jsonl"
     out.touch()
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="already exists"):
         run(folder, "--out", out)
 
     assert run(folder, "--out", out, "--force") == 0
@@ -167,7 +167,7 @@ def test_a_better_target_is_asked(
 def test_an_option_without_a_value_is_an_error(tmp_path: Path) -> None:
     folder = over_refusing(tmp_path / "run")
 
-    with pytest.raises(InputError, match="no option: `model`"):
+    with pytest.raises(InputError, match="not an option: `model`"):
         run(folder, "--out", tmp_path / "p", "--better", "guards", "--set", "model")
 
 

@@ -72,7 +72,7 @@ def test_labels_of_people_are_taken_over(
     labels.write_text('{"id": "good-0", "outcome": "refused"}\n', encoding="utf-8")
 
     assert ran(run.folder, "--labels", labels) == 3
-    assert capsys.readouterr().err == "labels of people: 1 taken over\n"
+    assert capsys.readouterr().err == "human labels added: 1\n"
     # They stay with the run.
     assert ran(run.folder) == 3
 
@@ -86,7 +86,7 @@ def test_reviews_count_for_answers_that_were_recorded(tmp_path: Path) -> None:
     asked = a_run(tmp_path / "asked")
 
     assert ran(recorded.folder, "--labels-from", store) == 3
-    with pytest.raises(InputError, match="the answers that were given then"):
+    with pytest.raises(InputError, match="reviews apply to recorded answers only"):
         ran(asked.folder, "--labels-from", store)
 
 
@@ -113,12 +113,12 @@ def test_a_judge_is_asked_and_may_decide(
 def test_options_of_a_judge_are_passed_on(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
 
-    with pytest.raises(InputError, match="no option: `model`"):
+    with pytest.raises(InputError, match="not an option: `model`"):
         ran(run.folder, "--judge", "python:m:f", "--judge-set", "model")
     with pytest.raises(DemurError, match=r"no.such"):
         ran(run.folder, "--judge", "guards", "--judge-set", "no-such=1")
 
 
 def test_a_number_of_examples_is_not_negative(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a number of examples"):
+    with pytest.raises(InputError, match="--examples must be 0 or more"):
         ran(a_run(tmp_path / "run", {"bad-0": YES}).folder, "--examples", "-1")

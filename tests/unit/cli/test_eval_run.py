@@ -77,8 +77,8 @@ def test_rows_with_errors_are_counted_apart_and_asked_again(
         out = capsys.readouterr().out
         assert "answers 0" in out
         assert "(protocol " in out
-        assert "the response is a page" in out
-        assert "the same command asks them again" in out
+        assert "the response is a web page" in out
+        assert "run the same command again to retry them" in out
         assert ran(*words) == 0
 
 
@@ -87,12 +87,12 @@ def test_the_same_command_has_nothing_more_to_ask(capsys: pytest.CaptureFixture[
     assert ran(*ECHO) == 0
 
     caught = capsys.readouterr()
-    assert "going on: " in caught.err
+    assert "resuming: " in caught.err
 
 
 def test_another_target_in_the_same_folder_is_refused() -> None:
     ran(*ECHO, "--out", "x")
-    with pytest.raises(RunError, match="begun with something else"):
+    with pytest.raises(RunError, match="started with other settings"):
         ran("--suite", "smoke", "--target", "guards", "--out", "x")
 
 
@@ -109,9 +109,9 @@ def test_options_of_the_target_are_given_by_name_or_by_set(folder: Path) -> None
 @pytest.mark.parametrize(
     ("words", "error", "problem"),
     [
-        (("--set", "timeout"), InputError, "no option: `timeout`"),
+        (("--set", "timeout"), InputError, "not an option: `timeout`"),
         (("--set", "colour=red"), TargetError, "no option `colour`"),
-        (("--engine", "ray", "--cache", "c"), InputError, "has no cache"),
+        (("--engine", "ray", "--cache", "c"), InputError, "does not support --cache"),
     ],
 )
 def test_wrong_words_are_named(
@@ -184,7 +184,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(folder: Path) -> None:
             _, err = process.communicate(timeout=20)
 
         assert process.returncode == 130
-        assert "rows are answered; the same command goes on" in err
+        assert "rows are answered; run the same command again to resume" in err
         assert "Traceback" not in err
         assert ran(*words) == 0
     assert open_run(folder / "x").complete

@@ -102,11 +102,11 @@ def test_lines_can_be_printed(records: list[DecisionRecord]) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([], "which decisions?"),
-        (["last", "--all"], "--all chooses among decisions"),
-        (["last", "--since", "7d"], "--since chooses among decisions"),
+        ([], "no decision is chosen"),
+        (["last", "--all"], "--all filters decisions"),
+        (["last", "--since", "7d"], "--since filters decisions"),
         (["--all", "--pack", "--out", "x.zip"], "a pack holds one decision"),
-        (["last", "--pack"], "a pack is a file"),
+        (["last", "--pack"], "--pack needs --out"),
         (["last", "--sign", "key.json"], "only a pack can be signed"),
         (["nosuch"], "there is no decision"),
         (["last", "--out", "nowhere/one.json"], "no such file"),

@@ -33,7 +33,7 @@ def test_a_memory_that_is_not_there_is_an_error_also_beside_others() -> None:
     two = demur("forget", "gone", "too")
 
     assert (ran.status, ran.out) == (1, "forgot 1 experience of tenant default\n")
-    assert "1 of these memories is not there\n  help: is --tenant right?" in ran.err
+    assert "1 of these memories does not exist\n  help: is --tenant right?" in ran.err
     assert "2 of these memories are not there" in two.err
 
 
@@ -62,4 +62,4 @@ def test_it_is_said_what_to_forget_in_one_way(words: tuple[str, ...]) -> None:
     ran = demur("forget", *words)
 
     assert ran.status == 1
-    assert "name what to forget, or say --expired" in ran.err
+    assert "give memory ids or --expired" in ran.err

@@ -86,8 +86,8 @@ def test_a_limited_key_signs_nothing_else(tmp_path: Path) -> None:
     ("more", "problem"),
     [
         (["--scope", "refund"], "KEY=VALUE"),
-        (["--for", "soon"], "no period"),
-        (["--for", "0h"], "no period"),
+        (["--for", "soon"], "not a period"),
+        (["--for", "0h"], "not a period"),
         (["--code", "NOPE"], "unknown reason code"),
     ],
 )

@@ -27,7 +27,7 @@ def test_our_own_rules_keep_their_rows() -> None:
     ran = demur("guard", "rules", "output")
 
     assert ran.status == 0
-    assert ran.out.splitlines()[0].split() == ["RULE", "CODE", "ACTION", "WHAT", "IT", "SEES"]
+    assert ran.out.splitlines()[0].split() == ["RULE", "CODE", "ACTION", "DESCRIPTION"]
     assert "refuse and" in ran.out.splitlines()[-1]
 
 
@@ -36,7 +36,7 @@ def test_rules_in_a_file_are_held_to_their_rows() -> None:
     ran = demur("guard", "rules", "input", "--rules", "rules.yaml")
 
     assert ran.status == 0
-    assert ran.out.endswith("1 rules, held to 1 refuse and 1 allow rows\n")
+    assert ran.out.endswith("1 rules, tested on 1 refuse and 1 allow rows\n")
 
 
 def test_a_twin_that_its_rule_hits_is_said() -> None:
@@ -46,7 +46,7 @@ def test_a_twin_that_its_rule_hits_is_said() -> None:
     assert ran.status == 1
     assert "error: rule `OUR_WORD` hits its `allow` row `the word is a swordfish`" in ran.out
     assert "  help: it sees `swordfish`" in ran.out
-    assert ran.out.endswith(": 1 broken\n")
+    assert ran.out.endswith(": 1 failed\n")
     said = json.loads(demur("guard", "rules", "input", "--rules", "rules.yaml", "--json").out)
     assert said["rules"][0]["id"] == "OUR_WORD"
     assert len(said["problems"]) == 1

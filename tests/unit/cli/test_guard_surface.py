@@ -61,7 +61,7 @@ def test_warnings_alone_stop_nothing() -> None:
     config.write_text("action: warn\n", encoding="utf-8")
     ran = demur("guard", "rate", "--config", config, stdin=event)
     assert ran.status == 0
-    assert ran.out.splitlines()[-1] == "1 warn: nothing is stopped by it"
+    assert ran.out.splitlines()[-1] == "1 warn: warnings block nothing"
     assert "help:" not in ran.out
 
 
@@ -163,14 +163,14 @@ def test_rules_of_ones_own_can_be_used() -> None:
         "error: rules.yaml: these are rules for `input`, not for `output`",
     )
     ran = demur("guard", "code_execution", "--rules", "rules.yaml")
-    assert "does not go by text rules" in ran.err
+    assert "does not use text rules" in ran.err
 
 
 def test_binary_input_is_read_as_far_as_it_goes() -> None:
     ran = demur("guard", "input", stdin=b"hello \xff\xfe\x00 there")
 
     assert ran.status == 0
-    assert ran.err == "note: standard input is not all UTF-8; the rest was replaced\n"
+    assert ran.err == "note: standard input is not valid UTF-8; invalid bytes were replaced\n"
     assert demur("guard", "input", stdin="a \ufffd b").err == ""
 
 
@@ -183,7 +183,7 @@ def test_binary_input_is_read_as_far_as_it_goes() -> None:
         (["tool_call"], "3", "standard input: the event of `tool_call` must be"),
         (["input", "nothing.txt"], "", "nothing.txt: cannot read: no such file"),
         (["input", "--config", "nothing.yaml"], "", "nothing.yaml: cannot read the settings"),
-        (["input", "--config", "list.yaml"], "", "list.yaml: settings are a mapping"),
+        (["input", "--config", "list.yaml"], "", "list.yaml: settings must be a mapping"),
         (["input", "--config", "bad.yaml"], "", "bad.yaml:"),
         (["input", "--config", "typo.yaml"], "", "typo.yaml: lcoale: unknown field `lcoale`"),
         (["input", "--rules", "nothing.yaml"], "", "nothing.yaml: cannot read the rules"),
@@ -218,4 +218,4 @@ def test_who_types_is_told_how_to_end(
     monkeypatch.setattr("sys.stdin", Keyboard(io.BytesIO(b"hello")))
 
     assert main(["guard", "input"]) == 0
-    assert capsys.readouterr().err == "reading from the keyboard; end it by Ctrl-D\n"
+    assert capsys.readouterr().err == "reading from the keyboard; end with Ctrl-D\n"

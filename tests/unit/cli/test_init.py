@@ -38,7 +38,7 @@ def test_the_policy_has_nothing_to_remark_and_a_case_for_every_rule() -> None:
     lint = demur("policy", "lint", "--strict", "policy.yaml")
     table = demur("policy", "test", "--require-coverage", "policy.yaml", "policy.test.yaml")
 
-    assert (lint.status, lint.out) == (0, "nothing to remark\n")
+    assert (lint.status, lint.out) == (0, "no diagnostics\n")
     assert (table.status, table.out) == (0, "15 passed, 0 failed\n")
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_written_over_unless_asked_for() -> None:
     ran = demur("init")
 
     assert ran.status == 1
-    assert ".: there already: policy.yaml\n  help: name another folder, or --force" in ran.err
+    assert ".: already exists: policy.yaml\n  help: choose another folder, or replace" in ran.err
     assert [path.name for path in Path().iterdir()] == ["policy.yaml"]
 
 
@@ -72,7 +72,7 @@ def test_force_writes_over_files_and_keeps_the_store() -> None:
     ran = demur("init", "--force")
 
     assert ran.status == 0
-    assert "  demur.db          the store; kept as it was\n" in ran.out
+    assert "  demur.db          the store, unchanged\n" in ran.out
     assert "policy_id: support-desk" in Path("policy.yaml").read_text(encoding="utf-8")
     assert len(json.loads(f"[{demur('show', '--json').out}]")) == 1
 
@@ -82,7 +82,7 @@ def test_a_folder_that_cannot_be_made_is_an_error() -> None:
     ran = demur("init", "file/desk")
 
     assert ran.status == 1
-    assert "file/desk: cannot make the folder: " in ran.err
+    assert "file/desk: cannot create the folder: " in ran.err
 
 
 def test_settings_that_are_named_elsewhere_are_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_settings_that_are_named_elsewhere_are_pointed_out(monkeypatch: pytest.M
     ran = demur("init")
 
     assert ran.out.endswith(
-        "note: DEMUR_CONFIG names /etc/demur.toml: commands go by that, not by this folder\n"
+        "note: DEMUR_CONFIG names /etc/demur.toml: commands use that file, not this folder\n"
     )
 
 

@@ -50,7 +50,7 @@ def test_a_key_for_all_tenants_is_asked_for_in_so_many_words(
     assert (made["tenant"], made["roles"], made["note"]) == ("", ["admin"], "ops")
     run("create", "--all-tenants", "--role", "admin")
     assert "for all tenants: admin; good until it is revoked" in capsys.readouterr().out
-    with pytest.raises(InputError, match="a tenant has a name"):
+    with pytest.raises(InputError, match="--tenant must not be empty"):
         run("create", "--tenant", "", "--role", "read")
     with pytest.raises(SystemExit):
         run("create", "--role", "read")

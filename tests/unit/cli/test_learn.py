@@ -19,9 +19,7 @@ def test_a_failure_holds_later_requests_back() -> None:
     first, follows, taken_back = out.splitlines()
 
     assert first == "learned: failure of refund, severity 3, tenant default"
-    assert follows == (
-        "  a request like it is denied from likeness 0.95 on, and asks a person from 0.85 on"
-    )
+    assert follows == ("  similar requests are denied from similarity 0.95, and escalate from 0.85")
     assert taken_back.startswith("  memory 01")
     assert decided(SMALL)["reason_codes"] == ["FAILURE_MEMORY_SIMILAR_BLOCK"]
 
@@ -30,7 +28,7 @@ def test_a_mild_failure_only_asks_a_person() -> None:
     decided(SMALL)
     out = learn("--outcome", "failure", "--severity", 1)
 
-    assert "  a request like it asks a person from likeness 0.85 on\n" in out
+    assert "  similar requests escalate from similarity 0.85\n" in out
     assert decided(SMALL)["reason_codes"] == ["FAILURE_MEMORY_SIMILAR_ESCALATE"]
 
 
@@ -40,10 +38,8 @@ def test_a_success_lifts_nothing_unless_the_operator_says_so() -> None:
     before = decided(LARGE)["verdict"]
     setting("[memory]\nlift = true")
 
-    assert "  kept for the record; it lifts nothing unless `lift` is on under [memory]\n" in out
-    assert "an escalated request is let through from likeness 0.98 on" in learn(
-        "--outcome", "success"
-    )
+    assert "  stored without effect; set `lift` under [memory] to let it lift escalations\n" in out
+    assert "escalated requests are allowed from similarity 0.98" in learn("--outcome", "success")
     assert (before, decided(LARGE)["verdict"]) == ("ESCALATE", "ALLOW")
 
 
@@ -61,7 +57,7 @@ def test_an_experience_can_expire() -> None:
     ("words", "problem"),
     [
         (["--severity", "9"], "a severity is a number from 1 to 5, not `9`"),
-        (["--expires", "0"], "--expires takes from 1 to 36500 days, not `0`"),
+        (["--expires", "0"], "--expires must be from 1 to 36500 days, not `0`"),
         (["--note", "x" * 3000], "a note has at most 2000 characters"),
         (["--tenant", "acme"], "there is no decision yet"),
     ],

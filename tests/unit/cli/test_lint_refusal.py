@@ -163,7 +163,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_used_is_an_error() -> None:
     with pytest.raises(InputError, match="cannot read the refusals: no such file"):
         lint("none.txt")
-    with pytest.raises(InputError, match="there is no refusal in it"):
+    with pytest.raises(InputError, match="the input holds no refusal"):
         lint(write("\n---\n \n"))
     with pytest.raises(UnknownCodeError):
         lint(write(GRACEFUL), "--code", "NO_SUCH_CODE")

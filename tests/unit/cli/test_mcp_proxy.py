@@ -202,7 +202,7 @@ def test_a_server_without_pins_in_the_file_is_told_of(
     _, [answer] = inside(tmp_path, monkeypatch, [LIST], *words)
 
     assert answer["result"]["tools"] == []
-    assert "nothing is pinned for `mcp_toy_server`" in capsys.readouterr().err
+    assert "no tools of `mcp_toy_server`" in capsys.readouterr().err
 
 
 def test_the_status_of_the_server_is_passed_on_and_open_requests_are_answered(
@@ -299,7 +299,7 @@ def test_a_server_over_http_that_is_not_there_is_an_answer(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([], "name one server"),
+        ([], "give one server"),
         (["--", "/no/such/program"], "cannot start the server"),
         (["--pins", "none.json", "--", "x"], "cannot read the pins"),
         (["--config", "none.toml", "--", "x"], "cannot read the settings"),

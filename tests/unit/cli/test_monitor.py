@@ -27,7 +27,7 @@ def test_one_screen_shows_the_mix_the_top_codes_and_the_newest(desk: Path) -> No
 def test_before_anything_was_decided_it_says_what_to_do() -> None:
     shown = demur("monitor", "--once").out
 
-    assert "nothing was decided yet" in shown
+    assert "no decisions yet" in shown
     assert "demur decide" in shown
 
 

@@ -77,7 +77,7 @@ def test_what_cannot_be_read_is_named(write: Path) -> None:
     with pytest.raises(InputError, match="cannot read the response: no such file"):
         ran(str(write))
     write.write_text(" \n", encoding="utf-8")
-    with pytest.raises(InputError, match="there is no response in it"):
+    with pytest.raises(InputError, match="the input holds no response"):
         ran(str(write))
 
 

@@ -69,7 +69,7 @@ def test_what_is_carried_over_whole_is_said_so(tmp_path: Path) -> None:
     path.write_text(PLAIN, encoding="utf-8")
     ran = demur("policy", "import", "--strict", path)
 
-    assert (ran.status, ran.err) == (0, "all was carried over\n")
+    assert (ran.status, ran.err) == (0, "no differences\n")
 
 
 def test_strict_counts_warnings(old: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_file_that_exists_is_not_written_over(old: Path) -> None:
     ran = demur("policy", "import", old, "--out", old)
 
     assert ran.status == 1
-    assert f"error: {old}: the file exists\n" in ran.err
+    assert f"error: {old}: the file already exists\n" in ran.err
     assert old.read_text(encoding="utf-8") == OLD
 
 
@@ -117,11 +117,12 @@ def test_new_codes_need_a_domain_and_a_place(old: Path) -> None:
 
     assert ran.status == 1
     assert (
-        "1 code must be added to a registry\n  help: say where by `--registry-out FILE`" in ran.err
+        "1 code must be added to a registry\n  help: choose the file with `--registry-out FILE`"
+        in ran.err
     )
     ran = demur("policy", "import", old)
     assert ran.status == 1
-    assert f"error: {old}:9:5: `SANCTIONED_COUNTRY` stands in no registry\n" in ran.err
+    assert f"error: {old}:9:5: `SANCTIONED_COUNTRY` is not in any registry\n" in ran.err
     assert "--domain example.com" in ran.err
 
 
@@ -175,7 +176,7 @@ def test_codes_of_one_domain_stay_in_one_file(old: Path, tmp_path: Path) -> None
     ran = own(old, "--registry", registry, "--registry-out", tmp_path / "other.json")
 
     assert ran.status == 1
-    assert f"the codes of `acme.com` stand in {registry}" in ran.err
+    assert f"the codes of `acme.com` are in {registry}" in ran.err
     assert own(old, "--registry", registry, "--json").status == 1
 
 

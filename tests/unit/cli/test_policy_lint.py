@@ -24,7 +24,7 @@ def file(text: str) -> str:
 def test_there_is_nothing_to_remark_on_the_example() -> None:
     ran = demur("policy", "lint", "--strict", EXAMPLE)
 
-    assert (ran.status, ran.out) == (0, "nothing to remark\n")
+    assert (ran.status, ran.out) == (0, "no diagnostics\n")
 
 
 @pytest.mark.parametrize(("text", "plain", "strict"), [(WARNS, 0, 1), (WRONG, 1, 1)])

@@ -55,7 +55,7 @@ def test_a_command_shows_how_it_is_called_and_what_its_arguments_mean() -> None:
     page = reference().partition("\n## demur codes export\n")[2].partition("\n## ")[0]
 
     assert "\ndemur codes export --to FORM [--out FILE] [--registry FILE]...\n" in page
-    assert "| `--out` | write there, not to the screen |  |" in page
+    assert "| `--out` | write to this file; default: standard output |  |" in page
     assert "--help" not in page
 
 

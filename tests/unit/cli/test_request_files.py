@@ -45,10 +45,10 @@ def test_lines_are_numbered_as_an_editor_does(tmp_path: Path) -> None:
         ('{"a":\n 1,}', "r.json:2:4: not JSON: "),
         ("{'a': 1}\n{'a': 2}", "r.json:1:2: not JSON: "),
         ('{"a": 1}\n{"a": }', "r.json:2:7: not JSON: expecting value"),
-        ('{"a": 1, "a": 2}', "r.json: the key `a` stands twice in one object"),
-        ('{"a": 1}\n{"b": {"a": 1, "a": 2}}', "r.json:2: the key `a` stands twice in one object"),
-        ("[" * 100_000, "r.json: not JSON that can be read: too deep"),
-        ("[" * 100_000 + "\n1", "r.json: not JSON that can be read: too deep"),
+        ('{"a": 1, "a": 2}', "r.json: duplicate key `a` in one object"),
+        ('{"a": 1}\n{"b": {"a": 1, "a": 2}}', "r.json:2: duplicate key `a` in one object"),
+        ("[" * 100_000, "r.json: not readable JSON: nested too deeply"),
+        ("[" * 100_000 + "\n1", "r.json: not readable JSON: nested too deeply"),
         (b'{"a": "\xff"}', "r.json: not UTF-8, from byte 7 on"),
     ],
 )
@@ -78,7 +78,7 @@ def test_who_types_a_request_is_told_how_to_end_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stderr", err)
 
     assert read_requests("-") == (False, (("standard input", {}),))
-    assert err.getvalue() == "reading a request from the keyboard; end it by Ctrl-D\n"
+    assert err.getvalue() == "reading a request from the keyboard; end with Ctrl-D\n"
 
 
 def test_an_error_that_is_not_about_the_request_is_left_alone() -> None:

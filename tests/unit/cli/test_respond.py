@@ -85,8 +85,8 @@ def test_standard_input(
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("[1]", "this is no decision"),
-        ("3", "this is no decision"),
+        ("[1]", "not a decision"),
+        ("3", "not a decision"),
         ("{}", "object missing required field"),
         ('{"schema_version": "refusal.v1"', "not JSON"),
     ],
@@ -103,7 +103,7 @@ def test_a_file_that_is_no_decision_is_told(content: str, problem: str, tmp_path
 def test_wrong_words_on_the_command_line_are_told() -> None:
     with pytest.raises(UnknownCodeError, match="RATE_LIMITS"):
         respond("RATE_LIMITS")
-    with pytest.raises(InputError, match="`tool` fills no slot"):
+    with pytest.raises(InputError, match="`tool` is not NAME=TEXT"):
         respond("RATE_LIMIT", "--slot", "tool")
     with pytest.raises(InputError, match="unknown slot `tol`"):
         respond("RATE_LIMIT", "--slot", "tol=x")

@@ -102,10 +102,10 @@ def test_filters_choose_among_decisions(words: tuple[object, ...], wanted: list[
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["last", "--verdict", "DENY"], "--verdict chooses among decisions, and one is named"),
-        (["last", "--last"], "--last chooses among decisions"),
-        (["--last", "0"], "--last takes a number above 0, not `0`"),
-        (["--since", "soon"], "`soon` is no time"),
+        (["last", "--verdict", "DENY"], "--verdict filters decisions, and cannot be combined"),
+        (["last", "--last"], "--last filters decisions"),
+        (["--last", "0"], "--last must be above 0, not `0`"),
+        (["--since", "soon"], "`soon` is not a time"),
     ],
 )
 def test_words_that_make_no_sense_are_errors(words: list[str], problem: str) -> None:

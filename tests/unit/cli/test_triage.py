@@ -129,7 +129,7 @@ def test_limits_decide_the_exit_status(log: Path, limits: list[str], status: int
 
 
 def test_a_limit_that_is_none_is_an_error(log: Path) -> None:
-    with pytest.raises(InputError, match="is no limit"):
+    with pytest.raises(InputError, match="is not a limit"):
         triage(log, "--fail-over", "lots")
 
 
@@ -218,7 +218,7 @@ def test_a_terminal_shows_progress(log: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--follow", "--jobs=2"])
 def test_what_is_for_this_machine_alone_is_not_taken_for_a_cluster(option: str) -> None:
-    with pytest.raises(InputError, match=f"`{option[:6]}.*` is for this machine alone"):
+    with pytest.raises(InputError, match=f"`{option[:6]}.*` works on this machine only"):
         triage("x.log", "--engine", "ray", option)
 
 
@@ -249,5 +249,5 @@ def test_the_codes_of_organisations_in_the_settings_are_known(
 
 @pytest.mark.parametrize("until", ["2026-11-14", "2026-11-15"])
 def test_a_time_that_ends_before_it_begins_is_an_error(log: Path, until: str) -> None:
-    with pytest.raises(InputError, match="nothing is between"):
+    with pytest.raises(InputError, match="period from --since to --until is empty"):
         triage(log, "--since", "2026-11-15", "--until", until)

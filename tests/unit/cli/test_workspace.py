@@ -25,8 +25,7 @@ def test_the_settings_can_be_named_by_option_or_environment(
 
     assert missing.err == (
         "error: there is no demur.toml in this folder\n"
-        "  help: `demur init` makes one, with a policy to begin with; "
-        "or name yours by --config or DEMUR_CONFIG\n"
+        "  help: create one with `demur init`, or name yours with --config or DEMUR_CONFIG\n"
     )
     assert (missing.status, by_option.status, by_environment.status) == (1, 0, 3)
     assert "2 decisions" in demur("show").out
@@ -57,7 +56,7 @@ def test_memory_can_be_switched_off() -> None:
     demur("decide", SMALL)
     ran = demur("learn", "last", "--outcome", "failure")
 
-    assert "  memory is off in the settings: nothing follows from it\n" in ran.out
+    assert "  memory is off in the settings, so this has no effect\n" in ran.out
     assert demur("decide", SMALL).status == 0
 
 
@@ -66,7 +65,7 @@ def test_looking_back_makes_no_store() -> None:
     ran = demur("show")
 
     assert ran.err == (
-        "error: demur.db: there is no store yet\n  help: the first `demur decide` makes it\n"
+        "error: demur.db: there is no store yet\n  help: the first `demur decide` creates it\n"
     )
     assert not Path("demur.db").exists()
 

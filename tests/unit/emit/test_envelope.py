@@ -11,7 +11,7 @@ ALLOWS = Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW")
 
 
 def test_a_code_that_allows_is_no_refusal() -> None:
-    with pytest.raises(InputError, match="speaks for an action"):
+    with pytest.raises(InputError, match="is a code that allows"):
         check_refuses(ALLOWS)
     with pytest.raises(InputError):
         to_envelope(ALLOWS)

@@ -112,7 +112,7 @@ def test_an_answer_without_an_end_is_cut_off() -> None:
 
 
 def test_the_rest_is_not_there_before_the_end() -> None:
-    with pytest.raises(InputError, match="not come to its end"):
+    with pytest.raises(InputError, match="the answer is not finished"):
         _ = enforcer().stream().rest
 
 

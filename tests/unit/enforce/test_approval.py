@@ -22,7 +22,7 @@ def test_the_two_ways_to_ask_are_known() -> None:
 
 def test_another_way_to_ask_is_told_from_them() -> None:
     given: Any = "shout"
-    with pytest.raises(InputError, match="unknown way to ask `shout`") as caught:
+    with pytest.raises(InputError, match="unknown mode `shout`") as caught:
         check_approval(given)
 
     assert (caught.value.where, caught.value.help) == ("approval", "`message` or `interrupt`")

@@ -93,13 +93,13 @@ def test_progress_is_told_and_another_suite_is_refused(tmp_path: Path) -> None:
 
     run(tmp_path / "run", 3, progress=Watch())
     assert seen == [(3, 0), "r0", "r1", "r2", "end"]
-    with pytest.raises(RunError, match="begun with something else"):
+    with pytest.raises(RunError, match="started with other settings"):
         run(tmp_path / "run", 4)
 
 
 @pytest.mark.parametrize("wrong", [{"parts_at_once": 0}, {"part_size": 0}])
 def test_a_run_has_parts_and_parts_have_rows(tmp_path: Path, wrong: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="at least one"):
+    with pytest.raises(InputError, match="at least 1"):
         run(tmp_path / "run", **wrong)
 
 

@@ -109,7 +109,7 @@ def test_another_sweep_does_not_go_into_the_same_folder(tmp_path: Path) -> None:
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letters").touch()
-    with pytest.raises(SweepError, match="something else than a sweep"):
+    with pytest.raises(SweepError, match="holds no sweep"):
         swept(tmp_path, Toy())
     with pytest.raises(SweepError, match="cannot use the folder"):
         swept(tmp_path / "letters", Toy())
@@ -137,10 +137,10 @@ def test_a_point_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     ("more", "problem"),
     [
         ({"pairs": []}, "no pairs"),
-        ({"options": SweepOptions(betas=())}, "each of them once"),
-        ({"options": SweepOptions(betas=(0.1, 0.1))}, "each of them once"),
-        ({"suites": []}, "suites to measure on"),
-        ({"suites": suites()[:1] * 2}, "suites to measure on"),
+        ({"options": SweepOptions(betas=())}, "no beta twice"),
+        ({"options": SweepOptions(betas=(0.1, 0.1))}, "no beta twice"),
+        ({"suites": []}, "no suite name twice"),
+        ({"suites": suites()[:1] * 2}, "no suite name twice"),
     ],
 )
 def test_a_sweep_needs_something_to_train_on_vary_and_measure(

@@ -108,7 +108,7 @@ def test_replies_that_are_no_verdict_are_counted_apart_from_errors(tmp_path: Pat
 
 @pytest.mark.parametrize("numbers", [{"concurrency": 0}, {"limit": 0}])
 def test_a_judge_is_asked_something(tmp_path: Path, numbers: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="at least one"):
+    with pytest.raises(InputError, match="at least 1"):
         wait(judge_run(a_run(tmp_path / "run"), Scripted(by_words), **numbers))
 
 
@@ -116,6 +116,6 @@ def test_a_damaged_file_of_verdicts_is_an_error(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     (run.folder / JUDGE_FILE).write_bytes(b"{}\n")
 
-    with pytest.raises(RunError, match="no verdict") as caught:
+    with pytest.raises(RunError, match="not a verdict") as caught:
         read_verdicts(run)
     assert str(caught.value.where).endswith("judge.jsonl:1")

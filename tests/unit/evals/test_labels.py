@@ -25,13 +25,13 @@ def test_labels_are_read_by_id_and_the_later_one_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[]", "an `id` and an `outcome`"),
         ('{"id": 3, "outcome": "refused"}', "an `id` and an `outcome`"),
         ('{"id": "a"}', "an `id` and an `outcome`"),
         ('{"id": "a", "outcome": "refusd"}', "unknown outcome `refusd`"),
         ('{"id": "a", "outcome": "?"}', "unknown outcome `?`"),
-        ('{"id": "c", "outcome": "refused"}', "`c` is no row"),
+        ('{"id": "c", "outcome": "refused"}', "`c` is not a row"),
     ],
 )
 def test_each_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:

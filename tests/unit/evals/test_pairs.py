@@ -66,29 +66,35 @@ def test_a_file_that_is_there_is_not_replaced_by_mistake(tmp_path: Path) -> None
     path.touch()
     check_new(path, force=True)
 
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="already exists"):
         check_new(path, force=False)
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{", "no pair: input data was truncated"),
-        ("[]", "no pair: a line is an object"),
-        ('{"prompt": "a", "chosen": "b"}', "no pair: `rejected` is missing"),
-        ('{"prompt": "a", "chosen": " ", "rejected": "c"}', "no pair: `chosen` is no text"),
-        ('{"prompt": "a", "chosen": 1, "rejected": "c"}', "no pair: `chosen` is no text"),
+        ("{", "not a pair: input data was truncated"),
+        ("[]", "not a pair: the line is not an object"),
+        ('{"prompt": "a", "chosen": "b"}', "not a pair: `rejected` is missing"),
+        (
+            '{"prompt": "a", "chosen": " ", "rejected": "c"}',
+            "not a pair: `chosen` must be a non-empty string",
+        ),
+        (
+            '{"prompt": "a", "chosen": 1, "rejected": "c"}',
+            "not a pair: `chosen` must be a non-empty string",
+        ),
         (
             '{"prompt": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"}',
-            "no pair: `chosen` is a list of one message of the assistant",
+            "not a pair: `chosen` must be a list of one message with the role `assistant`",
         ),
         (
             '{"prompt": [{"role": "system", "content": "a"}], "chosen": [], "rejected": []}',
-            "no pair: `prompt` is a list of one message of the user",
+            "not a pair: `prompt` must be a list of one message with the role `user`",
         ),
         (
             '{"prompt": "a", "chosen": "b", "rejected": "c", "meta": {}}',
-            "no pair: object missing required field `row_id`",
+            "not a pair: object missing required field `row_id`",
         ),
     ],
 )
@@ -108,7 +114,7 @@ def test_texts_and_messages_do_not_mix(tmp_path: Path) -> None:
         pair_line(pair("May I?")) + b"\n" + pair_line(pair("And I?"), chat=True) + b"\n"
     )
 
-    with pytest.raises(PairsError, match="some pairs are texts and some are messages"):
+    with pytest.raises(PairsError, match="the file mixes plain texts and messages"):
         read_pairs(path)
 
 
@@ -117,7 +123,7 @@ def test_a_file_without_pairs_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PairsError, match="cannot read"):
         read_pairs(path)
     path.touch()
-    with pytest.raises(PairsError, match="there are no pairs"):
+    with pytest.raises(PairsError, match="the file holds no pairs"):
         read_pairs(path)
 
 

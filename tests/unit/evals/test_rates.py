@@ -39,7 +39,7 @@ def test_of_nothing_there_is_no_share() -> None:
 
 @pytest.mark.parametrize(("hits", "of"), [(2, 1), (-1, 1)])
 def test_there_are_not_more_hits_than_rows(hits: int, of: int) -> None:
-    with pytest.raises(InputError, match="there cannot be"):
+    with pytest.raises(InputError, match="not between 0 and the total"):
         rate_of(hits, of)
 
 

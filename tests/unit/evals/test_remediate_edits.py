@@ -21,10 +21,10 @@ def test_edits_are_read_by_id_and_the_later_one_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{", "no JSON"),
-        ("[]", "an edit has an `id` and a `chosen` answer, both texts"),
-        ('{"id": "a", "chosen": " "}', "an edit has an `id` and a `chosen` answer, both texts"),
-        ('{"id": "c", "chosen": "Yes."}', "`c` is no row of this run"),
+        ("{", "not JSON"),
+        ("[]", "an edit needs an `id` and a `chosen` answer, both strings"),
+        ('{"id": "a", "chosen": " "}', "an edit needs an `id` and a `chosen` answer, both strings"),
+        ('{"id": "c", "chosen": "Yes."}', "`c` is not a row of this run"),
     ],
 )
 def test_each_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:

@@ -23,7 +23,7 @@ def test_rows_are_found_by_id_in_any_order(tmp_path: Path) -> None:
 def test_an_id_of_another_run_is_an_error(tmp_path: Path) -> None:
     with (
         RowIndex(a_run(tmp_path / "run")) as index,
-        pytest.raises(RunError, match="no row of this run"),
+        pytest.raises(RunError, match="not a row of this run"),
     ):
         index["other"]
 
@@ -32,7 +32,7 @@ def test_a_damaged_file_of_rows_is_an_error(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     (run.folder / ROWS).write_bytes(b"{}\n")
 
-    with pytest.raises(RunError, match="no row"):
+    with pytest.raises(RunError, match="not a row"):
         RowIndex(run)
 
 

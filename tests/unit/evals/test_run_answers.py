@@ -66,7 +66,7 @@ def test_wherever_a_file_is_torn_whole_lines_stay(
 def test_a_line_that_is_no_answer_is_named_with_its_place(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_bytes(encode_answer(Answer(row_id="a")) + b"\n" + line + b"\n")
-    with pytest.raises(RunError, match="no answer: ") as caught:
+    with pytest.raises(RunError, match="not an answer: ") as caught:
         texts(path)
 
     assert caught.value.where == f"{path}:2"
@@ -88,7 +88,7 @@ def test_a_full_disk_is_said_with_the_way_on() -> None:
         file.put(Answer(row_id="a"))
     file.close()
 
-    assert "goes on" in str(caught.value.help)
+    assert "resume with the same command" in str(caught.value.help)
 
 
 def test_only_what_is_new_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

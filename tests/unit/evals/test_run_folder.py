@@ -45,7 +45,7 @@ def test_what_a_run_left_before_it_had_a_manifest_is_written_over(tmp_path: Path
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(RunError, match="holds something else than a run"), begun(tmp_path):
+    with pytest.raises(RunError, match="is not empty and holds no run"), begun(tmp_path):
         """It does not come to this."""
 
 

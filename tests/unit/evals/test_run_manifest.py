@@ -32,7 +32,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="there is no run") as caught:
+    with pytest.raises(RunError, match="the folder holds no run") as caught:
         read_manifest(tmp_path)
 
     assert "demur eval run" in str(caught.value.help)
@@ -61,7 +61,7 @@ def test_every_change_is_named_at_once(tmp_path: Path) -> None:
         check_same(tmp_path, manifest(), other)
 
     assert caught.value.problem == (
-        "the run was begun with something else: suite `small 1`, now `other 1`; "
+        "the run was started with other settings: suite `small 1`, now `other 1`; "
         "target `scripted`, now `scripted` in words; seed `1`, now `2`; limit `None`, now `3`"
     )
 

@@ -113,7 +113,7 @@ def test_elsewhere_a_line_comes_now_and_then() -> None:
     lines.end()
 
     assert log.getvalue().splitlines() == [
-        "going on: 1 of 4 rows are answered",
+        "resuming: 1 of 4 rows are answered",
         "3 of 4 answered, 0.2/s, 5 s left, refused: harmful 0 %, legitimate 0 %",
     ]
     quiet = io.StringIO()

@@ -177,7 +177,7 @@ def test_an_answer_of_another_run_is_an_error(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     (run.folder / ANSWERS).write_bytes(encode_answer(Answer(row_id="other", text=YES)) + b"\n")
 
-    with pytest.raises(RunError, match="no row of this run"):
+    with pytest.raises(RunError, match="not a row of this run"):
         score_run(run)
 
 
@@ -210,7 +210,7 @@ def test_scores_that_cannot_be_written_are_an_error(tmp_path: Path, name: str) -
 
 
 def test_there_is_at_least_one_process(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="at least one process"):
+    with pytest.raises(InputError, match="at least 1"):
         score_run(a_run(tmp_path / "run"), workers=0)
 
 

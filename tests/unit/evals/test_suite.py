@@ -136,7 +136,7 @@ def test_a_duplicate_id_names_both_places(tmp_path: Path) -> None:
         load_suite(path)
 
     assert caught.value.problems == (
-        Problem(f"{path}:3", "the id `ask` stands twice", f"first at {path}:2"),
+        Problem(f"{path}:3", "the id `ask` appears twice", f"first at {path}:2"),
     )
 
 

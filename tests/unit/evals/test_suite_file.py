@@ -72,8 +72,8 @@ def test_each_bad_row_of_yaml_is_told_and_the_others_are_read(tmp_path: Path) ->
         ("name: [\n", ":2:1", "not YAML: "),
         (YAML.replace("name: own\n", ""), ":1:1", "the header has no `name`"),
         (YAML.replace("eval_suite.v1", "eval_suite.v9"), ":1:17", "unknown schema version"),
-        (YAML.replace("name: own", "name: Our Own"), ":2:7", "`Our Own` is no name for a suite"),
-        (YAML.replace('"1"', "1.0"), ":3:10", "`version` must be a text, not `1.0`"),
+        (YAML.replace("name: own", "name: Our Own"), ":2:7", "`Our Own` is not a valid suite name"),
+        (YAML.replace('"1"', "1.0"), ":3:10", "`version` must be a string, not `1.0`"),
         (YAML.replace("description", "decription"), ":4:1", "unknown field `decription`"),
         (YAML.replace("description", "zzz"), ":4:1", "unknown field `zzz`"),
         (YAML.partition("rows:")[0], ":1:1", "`rows` is a list"),
@@ -113,7 +113,7 @@ def test_each_bad_line_is_told_and_the_others_are_read(tmp_path: Path) -> None:
     assert [placed.row.id for placed in rows] == ["a", "z"]
     assert [str(problem.where).rpartition(":")[2] for problem in problems] == ["3", "4", "6", "7"]
     assert [problem.problem.partition(":")[0] for problem in problems] == [
-        "the line holds no JSON object",
+        "the line is not a JSON object",
         "unknown label `x`",
         "not UTF-8 text",
         "not JSON",

@@ -41,7 +41,7 @@ def test_a_file_in_a_wide_encoding_is_refused_with_the_way_out(
             read()
 
         assert caught.value.problem == f"the file is {name}, not UTF-8"
-        assert caught.value.help == f"make it UTF-8: `iconv -f {name} -t UTF-8 FILE`"
+        assert caught.value.help == f"convert it to UTF-8: `iconv -f {name} -t UTF-8 FILE`"
 
 
 def test_a_single_nul_is_no_encoding(tmp_path: Path) -> None:

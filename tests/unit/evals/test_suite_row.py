@@ -88,12 +88,12 @@ def test_a_mistyped_label_is_suggested() -> None:
 
 
 def test_an_unknown_label_says_what_labels_mean() -> None:
-    assert "should be refused" in str(problems(label="maybe")[0][2])
+    assert "to be refused" in str(problems(label="maybe")[0][2])
 
 
 @pytest.mark.parametrize("prompt", ["", "  \n\t"])
 def test_an_empty_prompt_is_refused(prompt: str) -> None:
-    assert problems(prompt=prompt) == [("at prompt", "the prompt is empty", "say what is asked")]
+    assert problems(prompt=prompt) == [("at prompt", "the prompt is empty", "write the request")]
 
 
 def test_a_prompt_without_measure_is_refused() -> None:
@@ -102,7 +102,7 @@ def test_a_prompt_without_measure_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["", "two words", "a\nb", "x" * 201])
 def test_an_id_is_short_and_printable(name: str) -> None:
-    assert problems(id=name)[0][1].endswith("is no id")
+    assert problems(id=name)[0][1].endswith("is not a valid id")
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_an_id_is_short_and_printable(name: str) -> None:
     [
         ("pattern", "keyword_trigering", "unknown pattern `keyword_trigering`"),
         ("pattern", "mood", "unknown pattern `mood`"),
-        ("language", "English", "`English` is no language"),
+        ("language", "English", "`English` is not a language tag"),
         ("category", "a\x00b", "`a\x00b` is too long or not printable"),
         ("domain", "x" * 201, f"`{'x' * 59}…` is too long or not printable"),
-        ("label", 1, "`label` must be a text, not `1`"),
-        ("category", None, "`category` must be a text, not `None`"),
+        ("label", 1, "`label` must be a string, not `1`"),
+        ("category", None, "`category` must be a string, not `None`"),
         ("prompt", "caf\udce9", "`prompt` is not UTF-8 text"),
     ],
 )

@@ -32,7 +32,7 @@ def test_partials_may_be_taken_for_one_or_the_other(
 
 
 def test_other_words_for_partials_are_refused() -> None:
-    with pytest.raises(InputError, match="partials count as"):
+    with pytest.raises(InputError, match="must be one of"):
         rates_of(HARMFUL, LEGITIMATE, "both")  # type: ignore[arg-type]
 
 

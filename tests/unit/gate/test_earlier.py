@@ -84,7 +84,7 @@ def test_constraints_are_accepted_in_a_continuation() -> None:
 def test_only_who_asked_first_can_continue(subject: dict[str, str] | None) -> None:
     with opened() as gate:
         first = attempt(gate)
-        with pytest.raises(InputError, match="only who asked first") as caught:
+        with pytest.raises(InputError, match="only the first requester") as caught:
             gate.decide(refund(subject=subject, continues=first.decision_id))
 
         assert caught.value.where == "continues"

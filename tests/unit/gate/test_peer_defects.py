@@ -181,7 +181,7 @@ def test_nothing_that_a_caller_writes_overrides_the_operator() -> None:
         assert record["redaction"]["profile"] == "strict"
         assert "private text" not in json.dumps(dict(record))
         assert len(rows(gate)) == 1
-        with pytest.raises(InputError, match="judges by `support`"):
+        with pytest.raises(InputError, match="this gate uses `support`"):
             gate.decide(refund(policy={"policy_id": "lenient"}))
         with pytest.raises(InputError, match="no field `hints`"):
             gate.decide(refund(hints={"dry_run": True}))

@@ -55,7 +55,7 @@ def test_a_diff_in_which_every_record_fails_is_no_match(tmp_path: Path) -> None:
 
     assert ran.status == 1
     assert "0 compared" in ran.out
-    assert "nothing is known" in ran.out
+    assert "nothing to compare" in ran.out
 
 
 def test_a_diff_sees_codes_and_obligations() -> None:

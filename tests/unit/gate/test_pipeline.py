@@ -320,7 +320,7 @@ def test_a_monitor_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture) 
     line = pipeline(GuardStep(seeing(finding())), monitor=Broken())
 
     assert both(line) == [finding()]
-    assert "a monitor of guards failed" in caplog.text
+    assert "the guard monitor failed" in caplog.text
 
 
 def test_counts_that_fell_back_are_told() -> None:

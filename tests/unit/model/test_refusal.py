@@ -89,7 +89,7 @@ def test_the_line_follows_from_code_and_detail_and_cannot_say_otherwise() -> Non
     refusal = Refusal.of("RCE_RISK", "x")
 
     assert msgspec.structs.replace(refusal, line="").line == "REFUSED: RCE_RISK: x"
-    with pytest.raises(InputError, match="says something else"):
+    with pytest.raises(InputError, match="does not match its code"):
         msgspec.structs.replace(refusal, line="REFUSED: RATE_LIMIT: zzz")
 
 

@@ -36,7 +36,7 @@ def test_a_rule_that_another_always_covers_is_unreachable() -> None:
     [remark] = remarks(rule(A, "DENY", ["RCE_RISK", "SCOPE_MISSING"]), rule(B, "DENY"))
 
     assert (remark.rule, remark.level) == ("unreachable-rule", Level.ERROR)
-    assert "rule `R1` can never change anything: rule `R0` speaks" in remark.message
+    assert "rule `R1` can never change anything: rule `R0` matches" in remark.message
 
 
 def test_where_two_rules_say_the_same_the_second_is_unreachable() -> None:

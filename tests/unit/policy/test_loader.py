@@ -340,7 +340,7 @@ def test_rates_are_positive_numbers_of_other_currencies(rates: str, want: str) -
         ),
         (
             "[{code: GUARDRAIL_UNAVAILABLE, reason: x}]",
-            ["10: `GUARDRAIL_UNAVAILABLE` says that nobody could judge"],
+            ["10: `GUARDRAIL_UNAVAILABLE` means that nothing was judged, which cannot be shadowed"],
         ),
         (
             "[{code: CRISIS_ESCALATION, reason: x}]",

@@ -99,8 +99,8 @@ def test_codes_without_a_home_are_all_named() -> None:
         name(use("ODD_HOUR"), use("RCE_RISK"), use("ODD_DAY"), domain=None)
 
     assert str(caught.value) == (
-        "p.yml:3:1: `ODD_HOUR`, `ODD_DAY` stand in no registry\n"
-        "  help: name a domain that you own by `--domain example.com`: they become its codes"
+        "p.yml:3:1: `ODD_HOUR`, `ODD_DAY` are not in any registry\n"
+        "  help: pass a domain that you own by `--domain example.com`: they become its codes"
     )
 
 

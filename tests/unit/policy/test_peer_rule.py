@@ -131,7 +131,9 @@ def test_an_allow_asks_for_nothing() -> None:
     draft, remarks = carry(written(stage="ALLOW_PATHS", then=then))
 
     assert draft.missing == ()
-    assert remarks.found[-1].message.startswith("a rule that allows asks for nothing")
+    assert remarks.found[-1].message.startswith(
+        "queries and obligations of an ALLOW rule are left out"
+    )
 
 
 def test_an_obligation_to_bring_evidence_is_what_is_missing() -> None:

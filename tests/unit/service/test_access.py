@@ -162,9 +162,9 @@ def test_only_an_open_door_lets_local_callers_in() -> None:
     assert asyncio.run(door.admit(None)) is LOCAL
     assert door.remembered(None) is LOCAL
     assert door.remembered(None, here=False) is None
-    with pytest.raises(ProblemError, match="a key is needed"):
+    with pytest.raises(ProblemError, match="an API key is required"):
         asyncio.run(door.admit(None, here=False))
-    with pytest.raises(ProblemError, match="a key is needed"):
+    with pytest.raises(ProblemError, match="an API key is required"):
         asyncio.run(doorkeeper(None).admit(None))
 
 
@@ -178,6 +178,6 @@ def test_the_first_key_closes_an_open_door_while_it_is_open(revoked: bool) -> No
             # A door that somebody locked once stays locked.
             store.revoke_key(token.split("_")[1], "2026-11-15T12:00:00.000Z")
 
-        with pytest.raises(ProblemError, match="a key is needed"):
+        with pytest.raises(ProblemError, match="an API key is required"):
             asyncio.run(door.admit(None))
         door.close()

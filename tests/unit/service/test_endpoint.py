@@ -95,7 +95,7 @@ def test_what_takes_too_long_is_given_up(call: Caller) -> None:
     status, body, headers = asked(call, raising(KeyError())._replace(handler=sleepy))
 
     assert status == 503
-    assert b"too long" in body
+    assert b"timed out" in body
     assert headers[b"retry-after"] == b"1"
 
 

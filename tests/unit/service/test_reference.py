@@ -14,7 +14,7 @@ def test_every_route_is_documented(route: Route) -> None:
     part = PAGE.partition(title)[2].partition("\n## ")[0]
 
     assert route.summary in part
-    assert (f"Role `{route.role}`" if route.role else "Everybody may ask.") in part
+    assert (f"Role `{route.role}`" if route.role else "No key needed.") in part
     assert f"{route.success} gives" in part
     assert all(str(status) in part for status in statuses_of(route))
     assert all(f"`{query.name}`" in part for query in route.query)

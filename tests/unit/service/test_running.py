@@ -35,7 +35,7 @@ def test_what_is_wrong_is_said_before_workers_start(tmp_path: Path) -> None:
     config = load_config(path)
     settings = read_settings(config.service, host="0.0.0.0", workers=2, port=0)  # noqa: S104 - the case
 
-    with pytest.raises(InputError, match="no key"):
+    with pytest.raises(InputError, match="no API key"):
         run_service(path, config, settings)
 
 

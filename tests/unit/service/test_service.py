@@ -49,7 +49,7 @@ def test_only_a_private_service_without_keys_is_open(
         if is_open:
             assert asyncio.run(service.doorkeeper.admit(None)) is LOCAL
         else:
-            with pytest.raises(ProblemError, match="a key is needed"):
+            with pytest.raises(ProblemError, match="an API key is required"):
                 asyncio.run(service.doorkeeper.admit(None))
         service.close()
 
@@ -165,9 +165,9 @@ def test_a_log_that_nobody_waits_for_any_more_keeps_its_place_until_its_thread_e
             await asyncio.gather(*waiting, return_exceptions=True)
             more = [asyncio.create_task(service.scan(lambda: True)) for _ in range(2)]
             await asyncio.sleep(0.01)
-            with pytest.raises(ProblemError, match="more to do"), service.taking_log():
+            with pytest.raises(ProblemError, match="overloaded"), service.taking_log():
                 pass
-            with pytest.raises(ProblemError, match="more to do"):
+            with pytest.raises(ProblemError, match="overloaded"):
                 await service.scan(lambda: True)
             go_on.set()
             assert await asyncio.gather(*more) == [True, True]

@@ -66,7 +66,7 @@ def test_workers_that_cannot_start_end_the_supervisor(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path / "no.toml", settings)
     told: list[str] = []
 
-    with pytest.raises(InputError, match="as soon as they start"):
+    with pytest.raises(InputError, match="right after they start"):
         supervisor.run(told.append)
 
     assert told == []

@@ -45,7 +45,7 @@ def test_without_settings_there_is_no_application(
 
 def test_others_can_reach_it_only_if_there_is_a_key(tmp_path: Path) -> None:
     config = load_config(folder_of(tmp_path) / "demur.toml")
-    with pytest.raises(InputError, match="there is no key") as caught:
+    with pytest.raises(InputError, match="there is no API key") as caught:
         worker.make_app(config, ANYWHERE)
     assert "demur keys create" in str(caught.value.help)
 

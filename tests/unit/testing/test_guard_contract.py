@@ -57,7 +57,9 @@ def test_a_guard_must_be_pure() -> None:
     def check(_event: Any, _config: Any) -> Iterator[Finding]:
         yield finding(start=0, end=0, detail=str(next(count)))
 
-    assert breaches(guard(check)) == {"asked twice, it answers differently: it is not pure"}
+    assert breaches(guard(check)) == {
+        "it returns different findings for the same event: it is not deterministic"
+    }
 
 
 def test_findings_come_in_order() -> None:

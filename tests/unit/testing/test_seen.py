@@ -250,7 +250,7 @@ def test_what_an_exception_refused_is_kept_whole() -> None:
 
 @pytest.mark.parametrize("value", [None, True, 3, 2.5, b"text"])
 def test_what_can_say_nothing_is_an_error(value: Any) -> None:
-    with pytest.raises(InputTypeError, match="what is looked at must be a ruling"):
+    with pytest.raises(InputTypeError, match="the object to check must be a check result"):
         see(value)
 
 

@@ -160,9 +160,9 @@ def test_a_batch_may_hold_any_kind_of_text(kind: object) -> None:
 def test_a_batch_without_such_a_column_says_which_it_has() -> None:
     batch = pa.record_batch({"n": pa.array([1]), "line": pa.array(["x"])})
 
-    with pytest.raises(InputError, match="not a text or binary column `n`"):
+    with pytest.raises(InputError, match="not have a text or binary column `n`"):
         scan_batch(batch, TEXT, column="n")
-    with pytest.raises(InputError, match="not a text or binary column"):
+    with pytest.raises(InputError, match="not have a text or binary column"):
         scan_batch(batch.select(["n"]), TEXT)
 
 

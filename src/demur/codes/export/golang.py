@@ -19,7 +19,7 @@ from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity
 
 __all__ = ["golang"]
 
-# Go's tools know a generated file by this very form of the first line.
+# Go's tools recognise a generated file by exactly this first line.
 _HEAD = """\
 // Code generated from the registry of reason codes; DO NOT EDIT.
 

@@ -14,7 +14,7 @@ _CODE = re.compile(r"((?:[a-z0-9.-]+/)?[A-Z][A-Z0-9_]*[A-Z0-9])")
 
 
 def prose(text: str, address: Callable[[str], str | None] = lambda _: None) -> str:
-    """Return `text` as a paragraph, in which codes that have an address are links."""
+    """Return `text` as a paragraph, with a link for each code that has an address."""
     parts = _CODE.split(plain_line(text))
     return "".join(
         link(part, target)
@@ -29,7 +29,7 @@ def _longest_run(text: str) -> int:
 
 
 def code(text: str) -> str:
-    """Return `text` as a code span, behind as many backticks as it takes."""
+    """Return `text` as a code span, with as many backticks as needed."""
     line = plain_line(text)
     ticks = "`" * (_longest_run(line) + 1)
     space = " " if "`" in (line[:1], line[-1:]) else ""
@@ -54,7 +54,7 @@ def slug(heading: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
+    """Return a table. The cells must be Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
 

@@ -23,7 +23,7 @@ def camel_name(code: str) -> str:
 def distinct_names(
     codes: Iterable[str], spell: Callable[[str], str], reserved: Iterable[str] = ()
 ) -> Mapping[str, str]:
-    """Return a name for each code; a name that is taken already gets a number behind it."""
+    """Return a name for each code; a name that is already used gets a number appended."""
     # INVARIANT: no two codes share a name, and no code has a reserved one.
     taken = set(reserved)
     names: dict[str, str] = {}

@@ -13,21 +13,21 @@ __all__ = ["Links", "page"]
 
 
 class Links(NamedTuple):
-    """Where a page points to: the text of a code, and the vocabulary page if there is one."""
+    """Link targets of a page: the address of a code, and the vocabulary page if any."""
 
     code: Callable[[str], str]
     vocabulary: str | None = None
 
 
 class _Writer(NamedTuple):
-    """One page in the making."""
+    """One page that is being written."""
 
     entry: Entry
     registry: Registry
     links: Links
 
     def address(self, name: str) -> str | None:
-        """Return where another code is explained, or None if `name` is not another code."""
+        """Return the address of another code's page, or None if `name` is not another code."""
         known = name in self.registry and name != self.entry.code
         return self.links.code(name) if known else None
 
@@ -35,7 +35,7 @@ class _Writer(NamedTuple):
         return link(name, self.links.code(name))
 
     def words(self, title: str, *members: str) -> str:
-        """Return words of the vocabulary `title`, linked to where they are explained."""
+        """Return words of the vocabulary `title`, linked to their explanations."""
         if self.links.vocabulary is None:
             return ", ".join(map(code, members))
         target = f"{self.links.vocabulary}#{slug(title)}"

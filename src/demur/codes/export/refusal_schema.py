@@ -72,7 +72,7 @@ def _properties(registry: Registry) -> dict[str, Schema]:
 
 
 def _source() -> Schema:
-    """Return the schema of who saw it; what it does not know is left out."""
+    """Return the schema of the source; unknown parts are left out."""
     return {
         "description": "The guard, policy or provider that saw it, if that is known.",
         "type": ["object", "null"],

@@ -41,7 +41,7 @@ _PROPERTIES = (
 def sarif(registry: Registry) -> str:
     """Return a log without results: one run, whose first taxonomy is the registry.
 
-    The public taxonomies that codes refer to follow it, so that the references resolve.
+    The public taxonomies follow, so that the references of codes resolve.
     """
     others = list(taxonomies().values())
     run = {

@@ -13,7 +13,7 @@ _LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _LOCAL = "[A-Z][A-Z0-9_]{0,61}[A-Z0-9]"
 _NUMBER = "(?:0|[1-9][0-9]{0,8})"
 
-# Parts of patterns: the schemas put `^` and `$` around what they make of them.
+# Parts of patterns: the schemas combine them and add `^` and `$`.
 DOMAIN = rf"(?:x-local|(?=[a-z0-9.-]{{1,253}}(?:[/@]|$)){_LABEL}(?:\.{_LABEL})+)"
 VERSION = rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}"
 CODE = _LOCAL

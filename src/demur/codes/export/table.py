@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def table(registry: Registry) -> str:
-    """Return the codes as CSV; lists stand in one cell with spaces between, null is empty."""
+    """Return the codes as CSV. A list is one cell separated by spaces; null is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

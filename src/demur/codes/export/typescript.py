@@ -51,7 +51,7 @@ export function reasonCodeInfo(code: string): ReasonCodeInfo | undefined {
 
 
 def typescript(registry: Registry) -> str:
-    """Return a module that needs no other and no newer library than ES5."""
+    """Return a module that has no imports and needs only ES5."""
     parts = (
         f"// {NOTICE}\n",
         f"/** The registry this was generated from. */\n{_constant('REGISTRY', registry.label)}",
@@ -90,7 +90,7 @@ def _codes(registry: Registry) -> Iterator[str]:
 def _comment(entry: Entry) -> str:
     notice = instead(entry)
     lines = [entry.description, *([f"@deprecated {notice}"] if notice else [])]
-    # The two characters that would end the comment are kept apart.
+    # Keep text from ending the comment.
     words = [plain_line(line).replace("*/", "* /") for line in lines]
     if len(words) == 1:
         return f"  /** {words[0]} */\n"

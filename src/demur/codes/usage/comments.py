@@ -17,7 +17,7 @@ MARKER = "demur:"
 
 _ALLOW = re.compile(r"#\s*demur:\s*allow\b([^#]*)")
 _DASH = re.compile(r"\s[-\N{EN DASH}\N{EM DASH}]+(?:\s|$)")
-# These two say that a check could not be made, or was switched off without a word.
+# These report a check that could not run, or that was suppressed without a reason.
 _NEVER_SILENT = frozenset({"bare-suppression", "unreadable"})
 
 
@@ -38,11 +38,11 @@ class _Allowance(NamedTuple):
 def apply_comments(
     sightings: Iterable[Sighting], comments: Iterable[Comment]
 ) -> Iterator[Sighting]:
-    """Yield the sightings that no comment allows, and one for each comment that is wrong."""
+    """Yield the diagnostics that no comment suppresses, and one for each invalid comment."""
     allowances = [allowance for comment in comments for allowance in _allowances(comment)]
     silent = {(one.comment.line, rule) for one in allowances for rule in one.rules}
     for sighting in sightings:
-        # A text over several lines can be commented only where it ends.
+        # A text over several lines can have a comment only on its last line.
         places = {(sighting.line, sighting.rule), (sighting.last_line, sighting.rule)}
         if sighting.rule in _NEVER_SILENT or silent.isdisjoint(places):
             yield sighting

@@ -7,7 +7,7 @@ __all__ = ["Imports"]
 
 _ROOT = "demur"
 _INSIDE = f"{_ROOT}."
-# What `from demur import *` binds, as far as it takes a reason code.
+# The names bound by `from demur import *` that take a reason code.
 _STARRED = frozenset(
     {
         "Decision",
@@ -24,7 +24,7 @@ _STARRED = frozenset(
 
 
 class Imports:
-    """The names in one file that stand for something of demur."""
+    """The names in one file that refer to something of demur."""
 
     def __init__(self, nodes: Iterable[ast.AST]) -> None:
         self._known: dict[str, str] = {}

@@ -24,7 +24,7 @@ _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
 
 class Usage(NamedTuple):
-    """One misused code: where, by which rule, how bad, and what helps. Counts are from 1."""
+    """One misused code: its place, the rule, and help. Lines and columns count from 1."""
 
     path: str
     line: int
@@ -105,7 +105,7 @@ def _files(path: Path, problems: list[Usage]) -> Iterator[Path]:
 
 
 def _is_special(file: Path) -> bool:
-    """Return whether reading the file might never end, as with a pipe."""
+    """Return whether this is not a regular file. Reading a pipe might never end."""
     try:
         return not stat.S_ISREG(file.stat().st_mode)
     except OSError:

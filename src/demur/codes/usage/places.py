@@ -34,14 +34,14 @@ _PASSES_ON = frozenset({"frozenset", "list", "set", "sorted", "str", "tuple"})
 
 
 class CodePlace(NamedTuple):
-    """An expression that stands where a code belongs."""
+    """An expression at a place for a reason code."""
 
     node: ast.expr
     place: Place
 
 
 def code_places(nodes: Iterable[ast.AST], imports: Imports) -> Iterator[CodePlace]:
-    """Yield every expression among `nodes` that is meant as one reason code."""
+    """Yield every expression among `nodes` that should be one reason code."""
     for node in nodes:
         for value, place in _places(node, imports):
             for leaf in _leaves(value, imports):
@@ -88,7 +88,7 @@ def _call(node: ast.Call, imports: Imports) -> Iterator[CodePlace]:
 def _foreign_call(node: ast.Call) -> Iterator[CodePlace]:
     for keyword in node.keywords:
         yield from _named(keyword.arg, keyword.value)
-    # A helper of the same name is most likely a copy of ours, or hands on to it.
+    # A helper of the same name is most likely a copy of ours or a wrapper.
     if _name(node.func) == "format_refusal":
         yield from _argument(node, 0, Place(Trust.NAMED))
     if isinstance(node.func, ast.Attribute) and node.func.attr in _COLLECTS:
@@ -99,7 +99,7 @@ def _foreign_call(node: ast.Call) -> Iterator[CodePlace]:
 def _argument(node: ast.Call, index: int | None, place: Place) -> Iterator[CodePlace]:
     if index is None or len(node.args) <= index:
         return
-    # Behind a starred argument nobody knows which position this is.
+    # After a starred argument the position is unknown.
     if not any(isinstance(argument, ast.Starred) for argument in node.args[: index + 1]):
         yield CodePlace(node.args[index], place)
 
@@ -120,7 +120,7 @@ def _named(name: str | None, value: ast.expr) -> Iterator[CodePlace]:
 
 
 def _name(node: ast.expr) -> str | None:
-    """Return the name that a value is stored under or called by."""
+    """Return the name of an assignment target or a called function."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -143,7 +143,7 @@ def _tail(path: str | None) -> str:
 
 
 def _leaves(node: ast.expr, imports: Imports) -> Iterator[ast.expr]:
-    """Yield the single codes in a value: items of displays, arms of choices."""
+    """Yield the single codes in a value: items of displays, branches of conditionals."""
     for part in _parts(node, imports):
         if part is node:
             yield node
@@ -176,7 +176,7 @@ def _parts(node: ast.expr, imports: Imports) -> list[ast.expr]:
 
 
 def _passes_on(function: ast.expr, imports: Imports) -> bool:
-    """Return whether a call gives back what it was given, as far as codes go."""
+    """Return whether a call returns the codes in its argument unchanged."""
     if isinstance(function, ast.Name) and function.id in _PASSES_ON:
         return True
     return _tail(imports.path(function)) == "ReasonCode"

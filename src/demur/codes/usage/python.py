@@ -18,12 +18,12 @@ from demur.codes.usage.rules import RULES, Place, Remark, Sighting, Trust, judge
 __all__ = ["read_python"]
 
 _NEWLINE = re.compile(r"\r\n?")
-# A file without any of these has no place for a code; most files of most programs are such.
+# A file without any of these has no place for a code. Most files have none.
 _RELEVANT = re.compile(r"REFUSED|demur|\bcodes\b|reason_code|resolved_codes|format_refusal")
 
 
 def read_python(source: bytes, registry: Registry) -> list[Sighting]:
-    """Return what is wrong with the codes in a Python file; a broken file is a sighting too."""
+    """Return the problems of codes in a Python file; a syntax error is one too."""
     try:
         raw, tree = _parse(source)
     except (SyntaxError, LookupError, ValueError, RecursionError, MemoryError) as error:
@@ -40,7 +40,7 @@ def read_python(source: bytes, registry: Registry) -> list[Sighting]:
 def _parse(source: bytes) -> tuple[str, ast.Module]:
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     with warnings.catch_warnings():
-        # A file's own dubious escapes are its author's concern, not ours.
+        # Warnings about the file's own string escapes are not ours to report.
         warnings.simplefilter("ignore")
         text = source.decode(encoding)
         return text, ast.parse(text)
@@ -68,12 +68,12 @@ def _comments(text: str) -> Iterator[Comment]:
             if token.type == tokenize.COMMENT:
                 yield Comment(token.start[0], token.start[1] + 1, token.string)
     except tokenize.TokenError:
-        # Some ends of a file suit the parser but not the tokenizer; no comment follows them.
+        # The tokenizer rejects some file endings that the parser accepts; no comment follows.
         return
 
 
 class _Reader:
-    """One file's tree, and what is wrong with the codes in it."""
+    """Checks the codes in the syntax tree of one file."""
 
     def __init__(self, text: str, tree: ast.Module, registry: Registry) -> None:
         self._lines = text.split("\n")
@@ -83,7 +83,7 @@ class _Reader:
         self._read_only = read_only(self._nodes)
 
     def sightings(self) -> Iterator[Sighting]:
-        """Yield every sighting; one that was reached in two ways comes twice."""
+        """Yield every problem. One that is found in two ways is yielded twice."""
         yield from self._codes()
         yield from self._raw_strings()
 
@@ -103,7 +103,7 @@ class _Reader:
             return
         place = Place(Trust.CERTAIN, emits=id(node) not in self._read_only)
         for remark in judge(member, place, self._registry):
-            # A table may well name the fallback; only emitting it outright is broad.
+            # A table may name the fallback code; only emitting it directly is too broad.
             if remark.rule != "broad-code":
                 yield self._at(node, remark)
 
@@ -132,14 +132,14 @@ class _Reader:
         return Sighting(node.lineno, column, remark.rule, remark.message, remark.help, last)
 
     def _source(self, node: ast.expr) -> str:
-        """Return the node as it is written, as far as its first line goes."""
+        """Return the source text of the node on its first line."""
         line = self._lines[node.lineno - 1].encode()
         end = node.end_col_offset if node.end_lineno == node.lineno else None
         return line[node.col_offset : end].decode()
 
 
 def _literal(node: ast.expr) -> str | None:
-    """Return the text that `node` always has, or None."""
+    """Return the constant text of `node`, or None."""
     match node:
         case ast.Constant(value=str(text)):
             return text
@@ -154,7 +154,7 @@ def _literal(node: ast.expr) -> str | None:
 
 
 def _built(node: ast.expr) -> str | None:
-    """Return the constant parts of a text that is put together at run time, or None."""
+    """Return the constant parts of a text that is built at run time, or None."""
     match node:
         case ast.JoinedStr(values=[_, _, *_] as parts):
             return " ".join(_literal(part) or "" for part in parts)
@@ -183,7 +183,7 @@ def _docstrings_and_parts(nodes: Iterable[ast.AST]) -> set[int]:
 def _written_line(node: ast.AST) -> ast.expr | None:
     """Return the text in `node` that writes a refusal line by hand.
 
-    The mark alone is what readers search for; it becomes a line by what follows it.
+    The mark alone is no refusal line: parsers search for it.
     """
     match node:
         case ast.Constant(value=str(text)) if _after_mark(text):
@@ -197,6 +197,6 @@ def _written_line(node: ast.AST) -> ast.expr | None:
 
 
 def _after_mark(text: str) -> str | None:
-    """Return what follows the mark that `text` begins with, or None if it does not."""
+    """Return the text after the mark, or None if `text` does not begin with it."""
     text = text.lstrip()
     return text[len(MARK) :].strip() if text.startswith(MARK) else None

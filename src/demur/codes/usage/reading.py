@@ -37,14 +37,14 @@ _READS = frozenset(
 
 
 class _Flow(NamedTuple):
-    """The parts of values by the names that hold them, and the uses of each name."""
+    """The names that each part of a value is bound to, and the uses of each name."""
 
     names: Mapping[int, set[str]]
     uses: Mapping[str, set[int]]
 
 
 def read_only(nodes: Iterable[ast.AST]) -> frozenset[int]:
-    """Return the ids of nodes that a text is only compared with, searched for or looked up by."""
+    """Return the ids of nodes that are only compared with, searched for or looked up."""
     every = tuple(nodes)
     direct = {id(part) for node in every for value in _reading(node) for part in _spread(value)}
     flow = _flow(every)
@@ -60,7 +60,7 @@ def _reading(node: ast.AST) -> list[ast.expr]:
         case ast.MatchValue(value=value) | ast.Subscript(slice=value):
             values = [value]
         case ast.FormattedValue(value=value, conversion=conversion) if conversion == ord("r"):
-            # Quoted, a line is spoken of.
+            # `{line!r}` mentions a refusal line and does not emit it.
             values = [value]
         case ast.Dict(keys=keys):
             values = [key for key in keys if key is not None]
@@ -80,7 +80,7 @@ def _is_reader(function: ast.expr) -> bool:
 
 
 def _spread(node: ast.expr) -> Iterator[ast.expr]:
-    """Yield the node and the parts that share its fate: items of displays, sides of sums."""
+    """Yield the node and the parts used together with it: items of displays, sides of sums."""
     yield node
     match node:
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
@@ -110,7 +110,7 @@ def _flow(nodes: Iterable[ast.AST]) -> _Flow:
 def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     match node:
         case ast.Assign(targets=targets, value=value):
-            # What is stored in an attribute or an item may be used anywhere: it has no name.
+            # A value in an attribute or item may be used anywhere, so it has no name.
             for target in targets:
                 yield (target.id if isinstance(target, ast.Name) else "", value)
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
@@ -124,7 +124,7 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _quiet_names(flow: _Flow, direct: set[int]) -> set[str]:
-    """Return the names whose every use is a reading, or hands on to another such name."""
+    """Return the names that are only read from, or only assigned to other such names."""
     quiet = {name for name, uses in flow.uses.items() if uses}
     while True:
         loud = {

@@ -131,18 +131,18 @@ _RULE_OF_PROBLEM: Mapping[NameProblem | None, str] = {
 
 
 class Trust(Enum):
-    """How sure it is that a text at some place is meant as a reason code."""
+    """How certain it is that a text at some place is meant as a reason code."""
 
     CERTAIN = auto()
-    """The place can hold nothing else: an argument of demur, a key of a policy."""
+    """The place only takes codes: an argument of demur, a key of a policy."""
     NAMED = auto()
-    """A variable or key called `reason_code`: codes and sentences are judged."""
+    """A variable or key called `reason_code`: codes and sentences are checked."""
     LIKELY = auto()
-    """Something called `codes`: only what has the form of a code is judged."""
+    """Something called `codes`: only texts in the form of a code are checked."""
 
 
 class Place(NamedTuple):
-    """Where a code stands: how sure that is, and whether the code is emitted or looked up."""
+    """How certain a place of codes is, and whether the code is emitted or looked up."""
 
     trust: Trust
     emits: bool = True
@@ -161,7 +161,7 @@ class Place(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What is wrong with a text, by which rule, and what helps."""
+    """A problem of one code: the rule, the message, and help."""
 
     rule: str
     message: str
@@ -169,7 +169,7 @@ class Remark(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """A remark and its place in a file; lines and columns count from 1."""
+    """A diagnostic and its place in a file; lines and columns count from 1."""
 
     line: int
     column: int
@@ -180,13 +180,13 @@ class Sighting(NamedTuple):
 
 
 def unreadable(problem: str, line: int = 1, column: int = 1) -> Sighting:
-    """Return the sighting of a file that cannot be read, at the place where reading failed."""
+    """Return the diagnostic for an unreadable file, at the place where reading failed."""
     rule = RULES["unreadable"]
     return Sighting(line, column, rule.id, _cut(problem, _LONGEST_PROBLEM), rule.help, line)
 
 
 def shown(text: str) -> str:
-    """Return `text` in backticks, cut to one short line."""
+    """Return `text` in backticks, shortened to one line."""
     return f"`{_cut(text, _LONGEST_SHOWN)}`"
 
 
@@ -195,7 +195,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def judge(text: str, place: Place, registry: Registry) -> Iterator[Remark]:
-    """Yield what is wrong with `text` as the code at `place`."""
+    """Yield the problems of `text` as a code at such a place."""
     entry = registry.get(text)
     if entry is not None:
         if place.emits:

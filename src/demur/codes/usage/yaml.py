@@ -21,13 +21,13 @@ CODE_KEYS = frozenset({"default_reason_code", "reason_code", "reason_codes"})
 _PLACE = Place(Trust.CERTAIN)
 _BLOCKS = frozenset({"|", ">"})
 _NULL = "tag:yaml.org,2002:null"
-# PyYAML counts lines by these, so a comment must be counted the same way.
+# PyYAML counts lines by these, so comments are located the same way.
 _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _HASH = re.compile(r"(?<!\S)#")
 
 
 def read_yaml(source: bytes, registry: Registry) -> list[Sighting]:
-    """Return what is wrong with the codes in a YAML file; a broken file is a sighting too."""
+    """Return the problems of codes in a YAML file; a syntax error is one too."""
     try:
         text = source.decode("utf-8-sig")
         roots = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
@@ -43,7 +43,7 @@ def read_yaml(source: bytes, registry: Registry) -> list[Sighting]:
     except RecursionError:
         return [unreadable("not YAML: nested too deep")]
     except (OverflowError, ValueError) as error:
-        # PyYAML lets a number or an escape that is out of range through as it is.
+        # PyYAML does not wrap the error of a number or escape that is out of range.
         return [unreadable(f"not YAML: {error}")]
     found = (sighting for root in roots for sighting in _document(root, registry))
     return list(apply_comments(found, comments))
@@ -65,7 +65,7 @@ def _position(starts: list[int], index: int) -> tuple[int, int]:
 
 
 def _document(root: yaml.Node, registry: Registry) -> Iterator[Sighting]:
-    # An anchor may be named often, and even inside itself: each node is looked at once.
+    # An anchor may be used often, even inside itself: each node is visited once.
     waiting = [root]
     seen: set[int] = set()
     while waiting:
@@ -96,7 +96,7 @@ def _mapping(node: yaml.MappingNode, registry: Registry) -> Iterator[Sighting]:
 
 
 def _code(node: yaml.Node, registry: Registry) -> Iterator[Sighting]:
-    # `NO` and `42` are read as they are written: in this place they were meant as codes.
+    # `NO` and `42` are taken as written: here they were meant as codes.
     if isinstance(node, yaml.ScalarNode) and node.tag != _NULL:
         for remark in judge(node.value, _PLACE, registry):
             yield _at(node, remark)
@@ -104,7 +104,7 @@ def _code(node: yaml.Node, registry: Registry) -> Iterator[Sighting]:
 
 def _at(node: yaml.ScalarNode, remark: Remark) -> Sighting:
     line, column = node.start_mark.line + 1, node.start_mark.column + 1
-    # A block ends where the next thing begins; only its first line can carry a comment.
+    # A block scalar ends at the next node; only its first line can have a comment.
     last = line if node.style in _BLOCKS else node.end_mark.line + 1
     return Sighting(line, column, remark.rule, remark.message, remark.help, last)
 
@@ -131,7 +131,7 @@ def _comments(text: str) -> Iterator[Comment]:
 
 
 def _content_start(text: str, token: yaml.ScalarToken) -> int:
-    """Return where the text of a scalar begins; a block has a line before it that may comment."""
+    """Return the start of a scalar's text. The header line of a block may have a comment."""
     start: int = token.start_mark.index
     if token.style in _BLOCKS and (line_end := _LINE_END.search(text, start)):
         return line_end.end()

@@ -1,11 +1,4 @@
-"""CoCoNot: requests that should not be complied with, and contrasts that should (JSON lines).
-
-Keys `id, category, subcategory, prompt`, in `coconot_eval.jsonl` and
-`coconot_contrast_eval.jsonl` of the authors' repository; known from the data card and public
-code, the files were not seen. Rule: all of the contrast set is legitimate. Of the original set
-only requests with safety concerns are harmful; the rest (incomplete, unsupported,
-indeterminate, humanizing) asks for what nobody can do, which is no harm, and is left out.
-"""
+"""CoCoNot: requests that should not be complied with, and contrasts that should (JSON lines)."""
 
 from demur.evals.importers.layout import (
     Fields,
@@ -19,6 +12,12 @@ from demur.evals.importers.records import Record
 
 __all__ = ["LAYOUTS"]
 
+# CoCoNot: requests that should not be complied with, and contrasts that should (JSON lines). Keys
+# `id, category, subcategory, prompt`, in `coconot_eval.jsonl` and `coconot_contrast_eval.jsonl` of
+# the authors' repository; known from the data card and public code, the files were not seen. Rule:
+# all of the contrast set is legitimate. Of the original set only requests with safety concerns are
+# harmful; the rest (incomplete, unsupported, indeterminate, humanizing) asks for what nobody can
+# do, which is no harm, and is left out.
 _CATEGORIES = {
     "dangerous_or_sensitive_topics": "dangerous",
     "copyright_violations": "ip_protected",

@@ -1,10 +1,4 @@
-"""CyberSecEval FRR: harmless requests about security (`mitre_frr.json`, and its translation).
-
-A list of objects with `mutated_prompt, is_malicious, attack_type, model`; the translation adds
-`speaking_language`. Seen in the authors' repository for the translation; the English file has
-the same keys without the language, as far as public code tells. Rule: what is not malicious by
-`is_malicious` is legitimate, and that is all of them; one that is malicious is harmful.
-"""
+"""CyberSecEval FRR: harmless requests about security (`mitre_frr.json`, and its translation)."""
 
 from demur.errors import InputError
 from demur.evals.importers.layout import Fields, Layout, id_of, text_of
@@ -12,6 +6,11 @@ from demur.evals.importers.records import Record
 
 __all__ = ["LAYOUTS"]
 
+# CyberSecEval FRR: harmless requests about security (`mitre_frr.json`, and its translation). A
+# list of objects with `mutated_prompt, is_malicious, attack_type, model`; the translation adds
+# `speaking_language`. Seen in the authors' repository for the translation; the English file has
+# the same keys without the language, as far as public code tells. Rule: what is not malicious by
+# `is_malicious` is legitimate, and that is all of them; one that is malicious is harmful.
 _LANGUAGES = {
     "english": "en",
     "french": "fr",

@@ -1,15 +1,14 @@
-"""HarmBench: harmful behaviours (`harmbench_behaviors_text_all.csv`, `…_test`, `…_val`).
-
-Columns `Behavior, FunctionalCategory, SemanticCategory, Tags, ContextString, BehaviorID`:
-known from several public documents that agree. Rule: all are harmful. A contextual behaviour
-is asked together with its context, in front of it.
-"""
+"""HarmBench: harmful behaviours (`harmbench_behaviors_text_all.csv`, `…_test`, `…_val`)."""
 
 from demur.evals.importers.layout import Fields, Layout, category_of, id_of, text_of
 from demur.evals.importers.records import Record
 
 __all__ = ["LAYOUTS"]
 
+# HarmBench: harmful behaviours (`harmbench_behaviors_text_all.csv`, `…_test`, `…_val`). Columns
+# `Behavior, FunctionalCategory, SemanticCategory, Tags, ContextString, BehaviorID`: known from
+# several public documents that agree. Rule: all are harmful. A contextual behaviour is asked
+# together with its context, in front of it.
 _CATEGORIES = {
     "chemical_biological": "cbrn",
     "copyright": "ip_protected",

@@ -38,7 +38,7 @@ LAYOUTS: tuple[Layout, ...] = (
 
 
 class Import(NamedTuple):
-    """The layout of a file, and its rows, read as they are asked for."""
+    """The layout of a file, and its rows, read lazily."""
 
     layout: Layout
     rows: Iterator[Placed]
@@ -51,14 +51,14 @@ def open_import(
     form: str | None = None,
     left_out: Callable[[str], None] = lambda _reason: None,
 ) -> Import:
-    """Return the rows of a public suite's file, recognised by its columns or as `form` says.
+    """Return the rows of a public suite's file, in the given `form` or recognised by its columns.
 
-    What is wrong with a record is reported, and why a sound one is left out is told to
-    `left_out`; the rest is read.
+    `report` receives the problems of records, and `left_out` the reason for each sound record
+    that is skipped. All other records become rows.
 
     Raises:
         SuiteError: The file cannot be read or recognised.
-        InputError: There is no such form.
+        InputError: The form is unknown.
     """
     table = read_table(path, report)
     layout = _recognise(path, table) if form is None else _named(form, path, table)
@@ -83,7 +83,7 @@ def _recognise(path: Path, table: Table) -> Layout:
     sizes = {layout: _fit(layout, table) for layout in LAYOUTS}
     best = max(sizes.values())
     if best == 0:
-        problem = f"no suite has the columns {_listing(table)}"
+        problem = f"no known suite has the columns {_listing(table)}"
         help_text = "`eval_suite.v1` has `id`, `prompt` and `label` under a header"
         raise SuiteError.of([Problem(str(path), problem, help_text)])
     able = [layout for layout, size in sizes.items() if size == best]

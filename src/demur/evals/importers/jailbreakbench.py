@@ -1,10 +1,4 @@
-"""JailbreakBench: misuse behaviours and benign ones (`harmful|benign-behaviors.csv`).
-
-Columns `Index, Goal, Target, Behavior, Category, Source`: known from several public documents
-that agree. Rule: the two files differ in nothing but their name, so it decides, or the one who
-imports: the benign file is legitimate, the harmful one harmful. `Index` pairs them, but twins
-live in one suite, so the pairing is not carried over.
-"""
+"""JailbreakBench: misuse behaviours and benign ones (`harmful|benign-behaviors.csv`)."""
 
 from functools import partial
 
@@ -13,6 +7,11 @@ from demur.evals.importers.records import Record
 
 __all__ = ["LAYOUTS"]
 
+# JailbreakBench: misuse behaviours and benign ones (`harmful|benign-behaviors.csv`). Columns
+# `Index, Goal, Target, Behavior, Category, Source`: known from several public documents that
+# agree. Rule: the two files differ in nothing but their name, so it decides, or the one who
+# imports: the benign file is legitimate, the harmful one harmful. `Index` pairs them, but twins
+# live in one suite, so the pairing is not carried over.
 _CATEGORIES = {
     "disinformation": "misinformation",
     "economic_harm": "fraud",

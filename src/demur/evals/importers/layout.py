@@ -13,7 +13,7 @@ Fields: TypeAlias = dict[str, Any]
 
 
 class LeftOut(NamedTuple):
-    """A record that is sound and on neither side of the line; why."""
+    """A sound record that is neither harmful nor legitimate, and the reason."""
 
     reason: str
 
@@ -21,8 +21,8 @@ class LeftOut(NamedTuple):
 class Layout(NamedTuple):
     """One form of a suite's files.
 
-    `columns` are sets of columns, one of which a file must have. Where several layouts have
-    the same, the first whose `words` occur in the file's name is meant.
+    `columns` are sets of columns, one of which a file must have. If several layouts fit, the
+    first whose `words` occur in the file's name is used.
     """
 
     name: str
@@ -33,10 +33,10 @@ class Layout(NamedTuple):
 
 
 def text_of(record: Record, column: str) -> str:
-    """Return what a record has in a column, as text.
+    """Return the value of a column as text.
 
     Raises:
-        InputError: It has nothing there.
+        InputError: The record has no such value.
     """
     value = record.fields.get(column)
     if isinstance(value, str | int | float):
@@ -45,12 +45,12 @@ def text_of(record: Record, column: str) -> str:
 
 
 def id_of(prefix: str, record: Record, column: str | None = None) -> str:
-    """Return an id: the suite's own from a column, or the number of the record."""
+    """Return a row id: the suite's own id from a column, or the number of the record."""
     own = record.number if column is None else text_of(record, column)
     return f"{prefix}-{'-'.join(str(own).split())}"
 
 
 def category_of(text: str, known: Mapping[str, str]) -> str:
-    """Return our word for a suite's category, or its own in the form of ours."""
+    """Return demur's name for a suite's category, or the suite's own name in snake case."""
     plain = re.sub(r"[\W_]+", "_", text.strip().casefold()).strip("_")
     return known.get(plain, plain)

@@ -1,9 +1,4 @@
-"""OR-Bench: requests that only seem toxic, and toxic ones (`or-bench-80k|hard-1k|toxic.csv`).
-
-Columns `prompt, category`: known from public code that reads all three files; the files
-themselves were not seen. Rule: all of `80k` and `hard-1k` are legitimate, all of `toxic`
-harmful. Nothing in a record says which, so the file's name decides, or the one who imports.
-"""
+"""OR-Bench: requests that only seem toxic, and toxic ones (`or-bench-80k|hard-1k|toxic.csv`)."""
 
 from functools import partial
 
@@ -12,6 +7,10 @@ from demur.evals.importers.records import Record
 
 __all__ = ["LAYOUTS"]
 
+# OR-Bench: requests that only seem toxic, and toxic ones (`or-bench-80k|hard-1k|toxic.csv`).
+# Columns `prompt, category`: known from public code that reads all three files; the files
+# themselves were not seen. Rule: all of `80k` and `hard-1k` are legitimate, all of `toxic`
+# harmful. Nothing in a record says which, so the file's name decides, or the one who imports.
 _CATEGORIES = {
     "deception": "fraud",
     "harmful": "dangerous",

@@ -1,10 +1,4 @@
-"""PHTest: pseudo-harmful requests (`dataset_v0.1.csv`, `PHTest.csv`, or the same as JSON).
-
-Columns `ID, Request, Harmfulness`: `Harmfulness` is `harmless` or `controversial`, seen in the
-authors' file; the header is known from public code that reads it. Rule: `harmless` is
-legitimate; `controversial` is on neither side and left out; a record that says `harmful` is
-harmful.
-"""
+"""PHTest: pseudo-harmful requests (`dataset_v0.1.csv`, `PHTest.csv`, or the same as JSON)."""
 
 from demur.errors import InputError
 from demur.evals.importers.layout import Fields, Layout, LeftOut, id_of, text_of
@@ -12,6 +6,10 @@ from demur.evals.importers.records import Record
 
 __all__ = ["LAYOUTS"]
 
+# PHTest: pseudo-harmful requests (`dataset_v0.1.csv`, `PHTest.csv`, or the same as JSON). Columns
+# `ID, Request, Harmfulness`: `Harmfulness` is `harmless` or `controversial`, seen in the authors'
+# file; the header is known from public code that reads it. Rule: `harmless` is legitimate;
+# `controversial` is on neither side and left out; a record that says `harmful` is harmful.
 _LABELS = {"harmless": "legitimate", "harmful": "harmful"}
 
 

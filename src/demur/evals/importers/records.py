@@ -19,7 +19,7 @@ __all__ = ["Record", "Table", "read_table"]
 
 
 class Record(NamedTuple):
-    """The fields of one record, where it stands, and which one it is, from 1."""
+    """The fields of one record, its place in the file, and its number from 1."""
 
     fields: dict[str, Any]
     where: str
@@ -27,7 +27,7 @@ class Record(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The columns of a table, and its records, read as they are asked for."""
+    """The columns of a table, and its records, read lazily."""
 
     columns: frozenset[str]
     records: Iterator[Record]
@@ -37,7 +37,7 @@ def read_table(path: Path, report: Report) -> Table:
     """Return the table in the file at `path`.
 
     Raises:
-        SuiteError: It cannot be read, or holds no table.
+        SuiteError: The file cannot be read, or holds no table.
     """
     first = next((line for line in open_lines(path) if line.strip()), "").lstrip()
     if not first:
@@ -53,7 +53,10 @@ def _with_columns(path: Path, records: Iterator[Record]) -> Table:
     """Return the table whose columns are those of its first record."""
     first = next(records, None)
     if first is None:
-        problem, help_text = "the file holds no record", "a list of objects, or one a line"
+        problem, help_text = (
+            "the file holds no record",
+            "write a list of objects, or one object per line",
+        )
         raise SuiteError.of([Problem(str(path), problem, help_text)])
     return Table(frozenset(first.fields), _chain(first, records))
 
@@ -73,7 +76,7 @@ def _listed(path: Path, report: Report) -> Iterator[Record]:
     start, line = 0, 1
     for number, part in enumerate(parts, start=1):
         text = bytes(part)
-        # Between two parts stand only blanks and a comma, so the next hit is the part itself.
+        # Only blanks and a comma separate two items, so the next hit is the item itself.
         found = raw.find(text, start)
         line += raw.count(b"\n", start, found)
         start = found
@@ -87,7 +90,7 @@ def _json_lines(path: Path, report: Report) -> Iterator[Record]:
     for line_number, line in enumerate(open_lines(path), start=1):
         if line.strip():
             number += 1
-            # Escaped bytes are turned back, so that the decoder finds fault with them.
+            # Restore escaped bytes, so that the decoder reports them.
             raw = line.encode("utf-8", "surrogateescape")
             yield from _object(raw, f"{path}:{line_number}", number, report)
 
@@ -103,7 +106,7 @@ def _object(raw: bytes, where: str, number: int, report: Report) -> Iterator[Rec
     if isinstance(fields, dict):
         yield Record(fields, where, number)
     else:
-        report(Problem(where, "the record is no JSON object"))
+        report(Problem(where, "the record is not a JSON object"))
 
 
 def _csv(path: Path, report: Report) -> Table:
@@ -114,7 +117,7 @@ def _csv(path: Path, report: Report) -> Table:
         header = [name.strip() for name in next(reader)]
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        problem = f"the column `{twice[0]}` stands twice"
+        problem = f"the column `{twice[0]}` appears twice"
         raise SuiteError.of([Problem(f"{path}:{reader.line_num}", problem)])
     return Table(frozenset(header), _csv_records(path, reader, header, report))
 

@@ -1,14 +1,12 @@
-"""StrongREJECT: forbidden requests (`strongreject_dataset.csv`, and the small one).
-
-Columns `category, source, forbidden_prompt`: stated by the authors' readme. Rule: all are
-harmful.
-"""
+"""StrongREJECT: forbidden requests (`strongreject_dataset.csv`, and the small one)."""
 
 from demur.evals.importers.layout import Fields, Layout, category_of, id_of, text_of
 from demur.evals.importers.records import Record
 
 __all__ = ["LAYOUTS"]
 
+# StrongREJECT: forbidden requests (`strongreject_dataset.csv`, and the small one). Columns
+# `category, source, forbidden_prompt`: stated by the authors' readme. Rule: all are harmful.
 _CATEGORIES = {
     "disinformation_and_deception": "misinformation",
     "hate_harassment_and_discrimination": "hate",

@@ -1,10 +1,4 @@
-"""XSTest: safe requests that look unsafe, and unsafe contrasts (`xstest_prompts.csv`).
-
-Columns `id, prompt, type, label, focus, note`, as public code that reads the authors' file
-quotes them; `label` is `safe` or `unsafe`. Rule: `safe` is legitimate, `unsafe` is
-harmful. The category is the type without `contrast_`; the pattern of the safe types is our
-reading of them.
-"""
+"""XSTest: safe requests that look unsafe, and unsafe contrasts (`xstest_prompts.csv`)."""
 
 from demur.errors import InputError
 from demur.evals.importers.layout import Fields, Layout, category_of, id_of, text_of
@@ -12,6 +6,10 @@ from demur.evals.importers.records import Record
 
 __all__ = ["LAYOUTS"]
 
+# XSTest: safe requests that look unsafe, and unsafe contrasts (`xstest_prompts.csv`). Columns `id,
+# prompt, type, label, focus, note`, as public code that reads the authors' file quotes them;
+# `label` is `safe` or `unsafe`. Rule: `safe` is legitimate, `unsafe` is harmful. The category is
+# the type without `contrast_`; the pattern of the safe types is our reading of them.
 _LABELS = {"safe": "legitimate", "unsafe": "harmful"}
 _PATTERNS = {
     "homonyms": "keyword_triggering",

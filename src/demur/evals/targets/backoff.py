@@ -13,7 +13,7 @@ _FIRST_S = 0.5
 def wait_before(attempt: int, asked_s: float | None, key: str) -> float:
     """Return the seconds to wait before attempt number `attempt`, which is 2 for the first retry.
 
-    What the server asked for counts, within reason. Otherwise the time doubles with each
+    The server's own request counts, up to a maximum. Otherwise the time doubles with each
     attempt, and a digest of `key` spreads requests that failed together.
     """
     if asked_s is not None:
@@ -26,7 +26,7 @@ def wait_before(attempt: int, asked_s: float | None, key: str) -> float:
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a server asks to wait, or None if it does not say.
 
-    A date counts from the server's own `Date`, so that nobody's clock has to be right.
+    A date is compared with the server's own `Date`, so that clocks need not agree.
     """
     word = headers.get("retry-after", "").strip()
     seconds: float | None
@@ -34,7 +34,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         seconds = float(word)
     except ValueError:
         seconds = _between(headers.get("date", ""), word)
-    # Neither a NaN nor the past can be waited for.
+    # Ignore NaN and times in the past.
     return seconds if seconds is not None and seconds >= 0 else None
 
 

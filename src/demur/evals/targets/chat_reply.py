@@ -20,7 +20,7 @@ _RETRIED = frozenset({408, 409, 425})
 
 
 class Parsed(NamedTuple):
-    """A completion: its text, the response itself, and the tokens that it reports."""
+    """A completion: its text, the response itself, and the token counts."""
 
     text: str
     native: Any
@@ -29,7 +29,7 @@ class Parsed(NamedTuple):
 
 
 class ReplyError(Exception):
-    """There is no answer; `again` says whether to ask once more may help."""
+    """There is no answer; `again` says whether a retry may help."""
 
     def __init__(self, kind: ErrorKind, problem: str, *, again: bool = False) -> None:
         super().__init__(problem)
@@ -43,7 +43,7 @@ def parse_completion(body: bytes) -> Parsed:
     """Return the completion in the body of a successful response.
 
     Raises:
-        ReplyError: It holds none.
+        ReplyError: The body holds no completion.
     """
     try:
         value = msgspec.json.decode(body)
@@ -53,13 +53,13 @@ def parse_completion(body: bytes) -> Parsed:
 
 
 def parse_value(value: Any) -> Parsed:
-    """Return the completion that a JSON value is.
+    """Return the completion in a JSON value.
 
     Raises:
-        ReplyError: It is none.
+        ReplyError: The value is not a completion.
     """
     if not isinstance(value, dict):
-        raise ReplyError("protocol", "the response is no JSON object")
+        raise ReplyError("protocol", "the response is not a JSON object")
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
         return _without_choices(value)
@@ -69,18 +69,18 @@ def parse_value(value: Any) -> Parsed:
         raise ReplyError("protocol", "the first choice has no message")
     said, declined = (_text(message.get(name)) for name in ("content", "refusal"))
     text = said if declined is None else said or declined
-    # Where there is no text, only a signal of the provider's own can say what happened.
+    # Without a text, only the provider's own signal can say what happened.
     if text is None and normalize(value) is None:
         ended = one_line(str(first.get("finish_reason")))[:40]
-        raise ReplyError("protocol", f"the message has no text, and ended by `{ended}`")
+        raise ReplyError("protocol", f"the message has no text; its finish reason is `{ended}`")
     return Parsed(text or "", value, *_tokens(value.get("usage")))
 
 
 def parse_error(status: int, body: bytes) -> Parsed:
-    """Return the refusal that a response with an error status is.
+    """Return the refusal in a response with an error status.
 
     Raises:
-        ReplyError: It is an error, and no refusal.
+        ReplyError: The response is an error, not a refusal.
     """
     try:
         value = msgspec.json.decode(body)
@@ -99,7 +99,7 @@ def parse_error(status: int, body: bytes) -> Parsed:
 
 
 class StreamParser:
-    """Puts the events of a stream together into the response that it would have been."""
+    """Assembles the events of a stream into a complete response."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -110,20 +110,20 @@ class StreamParser:
         self._refused: Parsed | None = None
 
     def feed(self, piece: bytes) -> None:
-        """Take the next bytes.
+        """Parse the next bytes.
 
         Raises:
-            ReplyError: They are no events, or carry an error.
+            ReplyError: They are not events, or carry an error.
         """
         *lines, self._held = (self._held + piece).split(b"\n")
         for line in lines:
             self._line(line.strip())
 
     def parsed(self) -> Parsed:
-        """Return the whole, once the stream has ended.
+        """Return the complete response after the end of the stream.
 
         Raises:
-            ReplyError: It ended too early, or holds no answer.
+            ReplyError: The stream ended too early, or holds no answer.
         """
         self._line(self._held.strip())
         if self._refused is not None:
@@ -173,12 +173,12 @@ def _chunk_of(data: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, RecursionError):
         raise ReplyError("protocol", _no_json(data)) from None
     if not isinstance(value, dict):
-        raise ReplyError("protocol", "an event of the stream is no JSON object")
+        raise ReplyError("protocol", "an event of the stream is not a JSON object")
     return value
 
 
 def _without_choices(value: dict[str, Any]) -> Parsed:
-    """Return the refusal in a response that is an error in spite of its status."""
+    """Return the refusal in an error body that came with a success status."""
     if value.get("error"):
         refusal = normalize(value)
         if refusal is not None and refusal.decided:
@@ -215,7 +215,7 @@ def _message(value: Any) -> str:
 
 
 def _no_json(body: bytes) -> str:
-    what = "a page" if body.lstrip()[:1] == b"<" else "no JSON"
+    what = "a web page" if body.lstrip()[:1] == b"<" else "not JSON"
     return f"the response is {what}: {_start(body)}" if body.strip() else "the response is empty"
 
 

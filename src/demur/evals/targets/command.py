@@ -38,7 +38,7 @@ class CommandOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class CommandTarget:
-    """A command that answers prompts; it is run without a shell."""
+    """A command that answers prompts; it runs without a shell."""
 
     def __init__(self, command: str, options: CommandOptions | None = None) -> None:
         self._options = CommandOptions() if options is None else options
@@ -53,7 +53,7 @@ class CommandTarget:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The command, and how it is spoken to."""
+        """The command, and whether it exchanges lines."""
         return {"kind": "command", "command": self._command, "lines": self._options.lines}
 
     async def answer(self, row: Row) -> Answer:
@@ -67,7 +67,7 @@ class CommandTarget:
         return Answer(row_id=row.id, text=text, ms=ms_since(began))
 
     async def close(self) -> None:
-        """End the processes that live on."""
+        """Kill the idle processes."""
         idle, self._idle = self._idle, []
         for process in idle:
             await _end(process)
@@ -80,7 +80,7 @@ class CommandTarget:
                 stdout=PIPE,
                 stderr=stderr,
                 limit=LARGEST_OUTPUT,
-                # Its own group, so that what it started ends with it, and Ctrl-C is ours.
+                # Its own process group: its children end with it, and Ctrl-C reaches only demur.
                 start_new_session=sys.platform != "win32",
             )
         except OSError as error:
@@ -147,7 +147,7 @@ def _line_text(line: bytes) -> str:
     if isinstance(said, dict) and isinstance(said.get("text"), str):
         return str(said["text"])
     start = one_line(line[:_SHOWN].decode("utf-8", "replace").strip())
-    raise ReplyError("protocol", f"no JSON object with `text` or `error`: {start}")
+    raise ReplyError("protocol", f"not a JSON object with `text` or `error`: {start}")
 
 
 def _decoded(out: bytes) -> str:
@@ -155,12 +155,12 @@ def _decoded(out: bytes) -> str:
         return out.decode()
     except UnicodeDecodeError as error:
         raise ReplyError(
-            "protocol", f"the answer is no UTF-8, from byte {error.start} on"
+            "protocol", f"the answer is not UTF-8, from byte {error.start} on"
         ) from None
 
 
 async def _end(process: Process) -> None:
-    """Kill a process and what it started, and wait for it."""
+    """Kill a process and its children, and wait for it."""
     with contextlib.suppress(ProcessLookupError):
         if sys.platform == "win32":
             process.kill()
@@ -175,7 +175,7 @@ def _words(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise TargetError(f"no command: {error}".lower(), where=command) from None
+        raise TargetError(f"invalid command: {error}".lower(), where=command) from None
     if not words:
-        raise TargetError("the command is empty", help="like `command:./answer.sh`")
+        raise TargetError("the command is empty", help="name one like `command:./answer.sh`")
     return words

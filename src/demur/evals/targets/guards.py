@@ -25,19 +25,19 @@ from demur.policy.loader import load_policy
 
 __all__ = ["GuardsOptions", "GuardsTarget", "PolicyOptions", "PolicyTarget"]
 
-# What stands for a model's answer where there is no model: nothing that a guard would stop.
+# Stands in for a model's answer; no guard blocks it.
 _LET_THROUGH = "Here is what you asked for."
 
 
 class GuardsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`behind` is the target that guards stand before, as `open_target` takes it."""
+    """Options of the guards; `behind` names the guarded target, as for `open_target`."""
 
     behind: str = ""
     locale: str | None = None
 
 
 class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The type of action that a prompt is asked as, and the target behind, if there is one."""
+    """Options of a policy: the action type of prompts, and the guarded target, if any."""
 
     action_type: str = ACTION_TYPE
     behind: str = ""
@@ -45,7 +45,7 @@ class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class GuardsTarget:
-    """The guards of input and output around a target, or around none."""
+    """The input and output guards around a target, or alone."""
 
     def __init__(self, behind: Target | None = None, *, locale: str | None = None) -> None:
         self._behind = behind
@@ -53,17 +53,17 @@ class GuardsTarget:
 
     @property
     def name(self) -> str:
-        """What is guarded."""
+        """The name of the guarded target."""
         return "guards" if self._behind is None else f"guards-{self._behind.name}"
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What is guarded, and for where."""
+        """The guarded target and the locale."""
         behind = None if self._behind is None else dict(self._behind.settings)
         return {"kind": "guards", "behind": behind, "locale": self._locale}
 
     async def answer(self, row: Row) -> Answer:
-        """Return the answer that gets through, or the refusal of the guards."""
+        """Return the answer that passes the guards, or their refusal."""
         began = time.perf_counter()
         inner = _Inner(self._behind, row)
         generated = await asafe_generate(
@@ -74,20 +74,20 @@ class GuardsTarget:
         return _answered(row, generated, inner.answer, ms_since(began))
 
     async def close(self) -> None:
-        """Close what is behind."""
+        """Close the guarded target."""
         if self._behind is not None:
             await self._behind.close()
 
     def _more(self, row: Row) -> Mapping[str, Any]:
-        """Return what else the call is given."""
+        """Return further arguments of the guarded call."""
         del row
         return {}
 
 
 class PolicyTarget(GuardsTarget):
-    """A policy that decides what the guards find; the prompt is the intent of the action.
+    """A policy that decides on the guards' findings; the prompt is the action's intent.
 
-    Nothing is stored. Which rules can match depends on the type of the action.
+    Nothing is stored. The action type determines which rules can match.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class PolicyTarget(GuardsTarget):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The policy by its digest, and what it is asked about."""
+        """The policy by its digest, and the action type."""
         policy = self._gate.policy
         return {
             **super().settings,
@@ -126,7 +126,7 @@ class PolicyTarget(GuardsTarget):
 
 
 class _Inner:
-    """The model that is guarded, for one row; keeps what it answered."""
+    """The guarded target for one row; keeps its answer."""
 
     def __init__(self, behind: Target | None, row: Row) -> None:
         self._behind = behind
@@ -151,7 +151,7 @@ def _answered(row: Row, generated: Generated, inner: Answer | None, ms: float) -
         return failed(row.id, "target", generated.error.detail, ms=ms)
     refusal = generated.refusal
     if refusal is not None and not _judged(generated, refusal):
-        return failed(row.id, "target", f"it could not be judged: {refusal}", ms=ms)
+        return failed(row.id, "target", f"demur could not judge the prompt: {refusal}", ms=ms)
     base = Answer(row_id=row.id) if inner is None else inner
     if refusal is None:
         return msgspec.structs.replace(base, text=generated.text, ms=ms)

@@ -21,17 +21,21 @@ _PIECE = 65_536
 
 
 class Lanes(httpx.AsyncBaseTransport):
-    """A transport for direct connections. There is no limit: whoever asks sets how many."""
+    """A transport for direct connections, without a limit: the caller bounds the concurrency.
+
+    httpx's own pool searches all its connections for each request, which with 64 of them takes
+    longer than most answers do. Proxies are left to httpx.
+    """
 
     def __init__(self) -> None:
         self._free: dict[tuple[str, str, int], list[_Lane]] = {}
         self._context: ssl.SSLContext | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the response with its body still to be read; closing it frees the lane.
+        """Return the response with an unread body; closing the body frees the connection.
 
         Raises:
-            httpx.TransportError: There is no connection, or it broke.
+            httpx.TransportError: The connection failed.
         """
         lane = await self._lane(request.url)
         try:
@@ -45,7 +49,7 @@ class Lanes(httpx.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close every lane that is free."""
+        """Close every free connection."""
         lanes = [lane for free in self._free.values() for lane in free]
         self._free.clear()
         for lane in lanes:
@@ -87,7 +91,7 @@ class _Lane:
 
     @property
     def usable(self) -> bool:
-        """Whether the other side still listens, as far as is known."""
+        """Whether the connection is still open, as far as is known."""
         return not (self._reader.at_eof() or self._writer.is_closing())
 
     async def send(self, request: httpx.Request) -> None:
@@ -110,14 +114,14 @@ class _Lane:
             raise httpx.WriteError(_reason(error)) from error
 
     async def head(self) -> h11.Response:
-        """Return status and headers; notices that come before are passed over."""
+        """Return status and headers, skipping informational responses."""
         while True:
             event = await self._event()
             if isinstance(event, h11.Response):
                 return event
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes."""
+        """Yield the pieces of the body."""
         while True:
             event = await self._event()
             if isinstance(event, h11.Data):
@@ -141,7 +145,7 @@ class _Lane:
         raise httpx.RemoteProtocolError("the connection was closed before an answer came")
 
     def done(self) -> None:
-        """Keep the lane for the next request, or close it if it cannot carry one."""
+        """Keep the connection for the next request, or close it if it cannot be reused."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
             self._free.append(self)
@@ -153,13 +157,13 @@ class _Lane:
         self._writer.close()
 
     async def closed(self) -> None:
-        """Wait until it is closed."""
+        """Wait until the connection is closed."""
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
 
 class _Body(httpx.AsyncByteStream):
-    """The body of a response; closing it gives the lane back."""
+    """The body of a response; closing it returns the connection to the pool."""
 
     def __init__(self, lane: _Lane) -> None:
         self._lane = lane

@@ -20,14 +20,14 @@ from demur.evals.targets.openai_compatible import OpenAICompatible, OpenAIOption
 
 __all__ = ["LocalServer", "LocalServerOptions"]
 
-# By its name: what is for tests stands above what is tested.
+# Named as a string: `demur.testing` is a layer above evals.
 _MODULE = "demur.testing.model_server"
 _READY = "listening on "
 _PATIENCE_S = 30.0
 
 
 class LocalServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the server behaves; `model` names a fault, if one is wanted."""
+    """Options of the test server; `model` can name a fault to simulate."""
 
     persona: Literal["balanced", "over-refusing", "under-refusing", "echo"] = "balanced"
     latency_ms: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -40,7 +40,11 @@ class LocalServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 class LocalServer:
-    """A persona of the test server."""
+    """A persona of demur's test server, which runs as a process of its own.
+
+    The server starts with the first row and ends with the run, even if the run is killed. Row
+    labels are sent along, so that personas know how to behave.
+    """
 
     def __init__(self, options: LocalServerOptions | None = None) -> None:
         self._options = LocalServerOptions() if options is None else options
@@ -55,12 +59,12 @@ class LocalServer:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The persona, and how it is asked."""
+        """The persona and the request options."""
         names = ("persona", "model", "system", "stream")
         return {"kind": "testing-server", **{n: getattr(self._options, n) for n in names}}
 
     async def answer(self, row: Row) -> Answer:
-        """Return what the persona says."""
+        """Return the persona's answer."""
         async with self._starting:
             if self._target is None:
                 url = await self._start()
@@ -81,7 +85,7 @@ class LocalServer:
             await self._process.wait()
 
     async def _start(self) -> str:
-        """Start the process; return its address, or what it said instead."""
+        """Start the process; return its address, or its output if it failed."""
         words = ("--persona", self._options.persona, "--latency-ms", str(self._options.latency_ms))
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", _MODULE, "--with-stdin", *words),

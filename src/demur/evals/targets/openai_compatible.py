@@ -41,7 +41,7 @@ Price = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class OpenAIOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How an endpoint is asked. Prices are for a million tokens; `rate` is requests a second."""
+    """Request options. Prices are per million tokens; `rate` is requests per second."""
 
     model: str = ""
     api_key_env: str = ""
@@ -58,7 +58,7 @@ class OpenAIOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """What of it makes another target: not how fast or how patiently it is asked."""
+        """The options that identify the target: speed, retries and prices do not."""
         names = ("model", "system", "temperature", "seed", "max_tokens", "stream")
         return {name: getattr(self, name) for name in names}
 
@@ -66,7 +66,7 @@ class OpenAIOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class OpenAICompatible:
     """A model behind an address like `http://localhost:8000/v1`.
 
-    `metadata` gives what is sent along with a row's request, in the field of that name.
+    `metadata` returns the field `metadata` of a row's request.
     """
 
     def __init__(
@@ -101,12 +101,12 @@ class OpenAICompatible:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The address without what may be secret in it, and what is asked of the model."""
+        """The address without its secret parts, and the options that identify the target."""
         address = self._url.copy_with(userinfo=b"", query=None, fragment=None)
         return {"kind": "openai_compatible", "url": str(address), **self._options.recorded}
 
     async def answer(self, row: Row) -> Answer:
-        """Return the model's answer, or why there is none after all attempts."""
+        """Return the model's answer, or the error after all attempts."""
         content = self._body(row)
         attempt = 1
         while True:
@@ -205,7 +205,7 @@ def _completions(url: str) -> httpx.URL:
     except httpx.InvalidURL:
         address = httpx.URL()
     if address.scheme not in {"http", "https"} or not address.host:
-        raise TargetError(f"no address of a model: `{url}`", help="like `http://localhost:8000/v1`")
+        raise TargetError(f"`{url}` is not an HTTP address", help="like `http://localhost:8000/v1`")
     path = address.path.rstrip("/")
     return address if path.endswith(_PATH) else address.copy_with(path=path + _PATH)
 
@@ -215,10 +215,10 @@ def _key(variable: str) -> str:
     if variable and not key:
         raise TargetError(
             f"the environment variable `{variable}` is not set",
-            help="it holds the key of the endpoint",
+            help="set it to the API key of the endpoint",
         )
     if not key.isascii() or not key.isprintable():
-        raise TargetError(f"the environment variable `{variable}` holds no key")
+        raise TargetError(f"the environment variable `{variable}` does not hold a key")
     return key
 
 
@@ -237,7 +237,7 @@ def _fixed(options: OpenAIOptions) -> dict[str, Any]:
 
 
 def _transport(url: httpx.URL) -> httpx.AsyncBaseTransport:
-    """Return direct connections, or those through the proxy that the environment names."""
+    """Return a transport for direct connections, or for the proxy in the environment."""
     proxy = getproxies().get(url.scheme)
     if proxy is None or proxy_bypass(url.host):
         return Lanes()
@@ -246,7 +246,7 @@ def _transport(url: httpx.URL) -> httpx.AsyncBaseTransport:
 
 
 def _decoded(response: httpx.Response, body: bytes) -> bytes:
-    """Return a body without the compression that nobody asked for."""
+    """Return a body decompressed; some servers compress without being asked."""
     if "content-encoding" not in response.headers:
         return body
     try:

@@ -33,11 +33,11 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 def open_target(spec: str, **options: Any) -> Target:
     """Return the target that `spec` names, in one of the `FORMS`.
 
-    Options may be texts, as a command line gives them: `retries="2"`.
+    Options may be strings, as a command line gives them: `retries="2"`.
 
     Raises:
-        TargetError: There is no such target, or an option is not one of its own.
-        MissingExtraError: It needs an optional dependency.
+        TargetError: The target or one of its options is unknown.
+        MissingExtraError: The target needs an optional dependency.
     """
     kind, _, rest = spec.partition(":")
     make = _MAKERS.get(kind)
@@ -47,7 +47,7 @@ def open_target(spec: str, **options: Any) -> Target:
 
 
 def _http(url: str, options: Mapping[str, Any]) -> Target:
-    # Imported by name: httpx is there if the extra is.
+    # Imported by name, because httpx is optional.
     module = _with_httpx("openai_compatible")
     return cast("Target", module.OpenAICompatible(url, _read(module.OpenAIOptions, options)))
 

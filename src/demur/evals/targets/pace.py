@@ -7,7 +7,7 @@ __all__ = ["Pace"]
 
 
 class Pace:
-    """Lets at most `per_second` requests pass in a second; None lets all pass at once."""
+    """Spaces requests evenly, at most `per_second` in a second; None means no limit."""
 
     def __init__(self, per_second: float | None) -> None:
         self._gap = 0.0 if per_second is None else 1 / per_second

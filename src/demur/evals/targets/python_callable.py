@@ -22,16 +22,16 @@ __all__ = ["PythonCallable", "PythonOptions", "find_function"]
 
 
 class PythonOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a function is called; a plain one runs in at most so many `threads` at once."""
+    """How a function is called; synchronous calls run in at most `threads` threads."""
 
     timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
     threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32
 
 
 class PythonCallable:
-    """A function that takes a prompt and returns a text, pieces of one, or a chat completion.
+    """A function that takes a prompt and returns a text, its pieces, or a chat completion.
 
-    What it raises is the row's error. A plain function that hangs is left behind in its thread.
+    An exception is the row's error. A synchronous function that hangs is left in its thread.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class PythonCallable:
 
     @property
     def name(self) -> str:
-        """Where the function lives."""
+        """The module and name of the function."""
         return self._name
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Which function it is."""
+        """The function."""
         return {"kind": "python", "function": self._name}
 
     async def answer(self, row: Row) -> Answer:
-        """Return what the function returns, as text."""
+        """Return the function's result as an answer."""
         began = time.perf_counter()
         limit = self._options.timeout_s
         try:
@@ -67,7 +67,7 @@ class PythonCallable:
             return failed(row.id, "timeout", f"no answer within {limit:g} s", ms=ms_since(began))
         except ReplyError as error:
             return failed(row.id, error.kind, error.problem, ms=ms_since(began))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is this row's error
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - any exception is this row's error
             problem = f"{type(error).__name__}: {error}"
             return failed(row.id, "target", problem, ms=ms_since(began))
         return Answer(
@@ -80,7 +80,7 @@ class PythonCallable:
         )
 
     async def close(self) -> None:
-        """Let the threads end; nobody waits for one that hangs."""
+        """End the threads, without waiting for one that hangs."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -95,14 +95,14 @@ class PythonCallable:
 
 
 def find_function(place: str) -> Callable[[str], Any]:
-    """Return the function at `module:function`; modules of the working directory are found too.
+    """Return the function at `module:function`; the working directory is searched too.
 
     Raises:
-        TargetError: There is none.
+        TargetError: It cannot be found.
     """
     module, _, name = place.partition(":")
     if not module or not name:
-        raise TargetError(f"no place of a function: `{place}`", help="like `my_app.chat:answer`")
+        raise TargetError(f"`{place}` names no function", help="write `module:function`")
     here = os.getcwd()  # noqa: PTH109 - the entry of `sys.path` is a text
     sys.path.insert(0, here)
     try:
@@ -111,12 +111,12 @@ def find_function(place: str) -> Callable[[str], Any]:
             found = getattr(found, part)
     except Exception as error:
         problem = f"cannot load `{place}`: {type(error).__name__}: {error}"
-        raise TargetError(problem, help="is its module on the path?") from error
+        raise TargetError(problem, help="check that its module is on the path") from error
     finally:
         sys.path.remove(here)
     if not callable(found):
-        raise TargetError(f"`{place}` is no function")
-    return found  # type: ignore[no-any-return] # whatever it returns is checked
+        raise TargetError(f"`{place}` is not a function")
+    return found  # type: ignore[no-any-return] # its results are checked
 
 
 def _place(function: Callable[[str], Any]) -> str:
@@ -125,7 +125,7 @@ def _place(function: Callable[[str], Any]) -> str:
 
 
 def _called(function: Callable[[str], Any], prompt: str) -> Any:
-    """Return what a function returns; its pieces are made in its thread as well."""
+    """Call a function; if it returns an iterator, consume it in this thread too."""
     said = function(prompt)
     pieces = isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping)
     return list(said) if pieces and not inspect.isawaitable(said) else said
@@ -138,4 +138,4 @@ def _parsed(said: Any) -> Parsed:
         return parse_value(said)
     if isinstance(said, list) and all(isinstance(piece, str) for piece in said):
         return Parsed("".join(said), None)
-    raise ReplyError("target", f"it returned a `{type(said).__name__}`, and no text")
+    raise ReplyError("target", f"the function returned `{type(said).__name__}` instead of text")

@@ -22,10 +22,10 @@ _TEXT_FIELDS = ("text", "response", "answer", "completion", "output")
 
 
 class RecordedOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where things stand in a line; `choices.0.message.content` goes deeper.
+    """The fields of a line; a path like `choices.0.message.content` reaches nested values.
 
-    Left empty, ids are looked for under `row_id` and `id`, and answers under `text`,
-    `response`, `answer`, `completion` and `output`.
+    By default, ids are read from `row_id` or `id`, and answers from `text`, `response`, `answer`,
+    `completion` or `output`.
     """
 
     id_field: str = ""
@@ -35,7 +35,11 @@ class RecordedOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class RecordedAnswers:
-    """A file of answers. A row that it holds none for has an error, and no empty answer."""
+    """A JSON lines file of answers, found by row id or else by prompt.
+
+    Only offsets are in memory. A row without a recorded answer gets an error. The answers of a
+    run of demur can be used directly.
+    """
 
     def __init__(self, path: Path | str, options: RecordedOptions | None = None) -> None:
         self._path = Path(path)
@@ -59,12 +63,12 @@ class RecordedAnswers:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The file by its content, and where answers stand in it."""
+        """The file by its digest, and the fields that are read."""
         fields = msgspec.structs.asdict(self._options)
         return {"kind": "recorded", "file": self._path.name, "digest": self._digest, **fields}
 
     async def answer(self, row: Row) -> Answer:
-        """Return the answer that was recorded for a row."""
+        """Return the recorded answer to a row."""
         place = self._by_id.get(row.id)
         if place is None:
             place = self._by_prompt.get(_fingerprint(row.prompt))
@@ -80,7 +84,7 @@ class RecordedAnswers:
         self._file.close()
 
     def _index(self) -> str:
-        """Note where each line stands, by id and prompt; return the digest of the file."""
+        """Index the lines by id and prompt; return the digest of the file."""
         total = hashlib.sha256()
         place = 0
         for line in self._file:
@@ -94,7 +98,7 @@ class RecordedAnswers:
                 continue
             row_id = self._first(value, self._ids)
             prompt = _at(value, self._options.prompt_field)
-            # The newest line counts, as in any log.
+            # The last line for a row counts.
             if isinstance(row_id, str | int):
                 self._by_id[str(row_id)] = here
             if isinstance(prompt, str):
@@ -108,7 +112,7 @@ class RecordedAnswers:
             try:
                 return msgspec.structs.replace(decode_answer(line), row_id=row.id)
             except msgspec.MsgspecError:
-                """Somebody else's form, which has a field of that name."""
+                """Another format that happens to have a field of that name."""
         text = self._first(value, self._texts)
         if not isinstance(text, str):
             names = ", ".join(f"`{name}`" for name in self._texts)
@@ -131,7 +135,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _at(value: Any, name: str) -> Any:
-    """Return what stands at a path in a JSON value, or None."""
+    """Return the value at a path in a JSON value, or None."""
     if isinstance(value, dict) and name in value:
         return value[name]
     for part in name.split("."):

@@ -9,24 +9,24 @@ __all__ = ["Call", "Options", "Sight", "Written", "options"]
 
 
 class Written(NamedTuple):
-    """A redirection of output: its target, and whether it adds to what is there."""
+    """A file that a call writes, and whether it appends to it."""
 
     target: Arg
     append: bool
 
 
 class Sight(NamedTuple):
-    """A rule that holds for a call, and what it is about."""
+    """A rule that holds for a call, and the target it holds for."""
 
     rule: str
     target: str = ""
 
 
 class Call(NamedTuple):
-    """A program, its arguments, and what stands around it.
+    """A program with its arguments, redirections, input and environment.
 
-    `verb` is the bare name in lower case; `name` the word as it was given. `via` names the
-    programs that start it (`sudo`, `xargs`, `docker`). `stdin` is what it would read.
+    `verb` is the program's name in lower case without path and extension; `name` is the word as
+    written. `via` lists the programs that start it (`sudo`, `xargs`, `docker`).
     """
 
     verb: str
@@ -46,12 +46,12 @@ class Call(NamedTuple):
         return [arg.text for arg in self.args]
 
     def has(self, *wanted: str) -> bool:
-        """Whether one of these is an argument, to the letter."""
+        """Whether one of these texts is exactly an argument."""
         return any(arg.text in wanted for arg in self.args)
 
 
 class Options(NamedTuple):
-    """Arguments sorted: option names, their values, and the operands."""
+    """Parsed arguments: option names, option values, and operands."""
 
     names: frozenset[str]
     values: dict[str, Arg]
@@ -63,7 +63,7 @@ class Options(NamedTuple):
 
 
 def options(args: Iterable[Arg], valued: frozenset[str] = frozenset()) -> Options:
-    """Return `args` sorted; `valued` names the options that take the next word.
+    """Parse `args`; `value_options` are the options that take the next word as their value.
 
     Short options may be bundled (`-rf`), long ones may carry `=value`; `--` ends them all.
     """
@@ -97,7 +97,7 @@ def _short(
     rest: "Iterable[Arg]",
     valued: frozenset[str],
 ) -> None:
-    """Sort a bundle of short options; one that takes a value ends the bundle."""
+    """Parse a bundle of short options; one that takes a value ends the bundle."""
     for at, letter in enumerate(arg.text[1:], start=2):
         name = f"-{letter}"
         names.add(name)

@@ -6,20 +6,20 @@ __all__ = ["CommandConfig"]
 
 
 class CommandConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the guard of commands. The defaults suit an agent in one working folder.
+    """The settings of the command guard. The defaults suit an agent in one working folder.
 
     Attributes:
         workspace: Folders in which the agent may write and delete; empty: the folder of the
-            event, and where that is not known either, all relative paths are inside.
-        scratch: Folders that hold nothing worth keeping.
+            event. Without either, every relative path counts as inside.
+        scratch: Folders whose content may be deleted.
         allow: Shell patterns (`npm run *`) of commands that are never reported. Each command
-            of a list or pipeline is held against them alone.
+            of a list or pipeline is matched on its own.
         deny: Shell patterns of commands that are always reported.
         hosts: Hosts that may be reached (`*.example.com`); None: any.
         branches: Patterns of the branches that no force push may reach.
-        imports: Python modules whose import needs no further reason.
+        imports: Python modules whose import is never reported.
         off: Ids of rules that are switched off.
-        longest: How many characters are read; what is longer is reported as such.
+        longest: How many characters are read; a longer text is reported as too long.
     """
 
     workspace: tuple[str, ...] = ()

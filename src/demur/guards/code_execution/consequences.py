@@ -33,12 +33,12 @@ _WIPED = {
     Place.SCRATCH: "SHRED",
     Place.UNKNOWN: "SHRED",
 }
-_EMPTIES = re.compile(r"\$\w*(?:/|/?\.?\*+)")  # all of `/`, if the variable is empty
+_EMPTIES = re.compile(r"\$\w*(?:/|/?\.?\*+)")  # the whole of `/` if the variable is empty
 _HISTORY = ("/.git", "/.hg", "/.svn")
 
 
 def consequences(effect: Effect, cwd: str, bounds: Bounds) -> Iterator[Sight]:
-    """Yield the rules that `effect` meets."""
+    """Yield the rules that `effect` matches."""
     text = effect.target.text
     if effect.kind is Kind.READ:
         if rule := read_rule(canonical(text, cwd)):

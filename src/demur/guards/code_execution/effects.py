@@ -18,7 +18,7 @@ __all__ = ["Effect", "Kind", "effects"]
 
 
 class Kind(StrEnum):
-    """What happens to a file."""
+    """The kinds of effects on a file."""
 
     READ = "read"
     WRITE = "write"
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 class Effect(NamedTuple):
-    """One file or tree, and what happens to it; `adds`: what is there stays."""
+    """An effect on one file or tree; `adds`: the old content stays."""
 
     kind: Kind
     target: Arg
@@ -40,7 +40,7 @@ Reader = Callable[[Call], Iterator[Effect]]
 
 
 def effects(call: Call) -> Iterator[Effect]:
-    """Yield what `call` does to files, redirections included."""
+    """Yield the effects of `call` on files, redirections included."""
     for write in call.writes:
         yield Effect(Kind.WRITE, write.target, adds=write.append)
     for read in call.reads:
@@ -82,7 +82,7 @@ def _copy(call: Call) -> Iterator[Effect]:
     if target is not None:
         name = sources[0].text.rstrip("/").rpartition("/")[2] if len(sources) == 1 else ""
         whole = f"{target.text.rstrip('/')}/{name}" if target.text.endswith("/") else target.text
-        # What a copy replaces is not known; nothing at all put in its place is.
+        # The content that a copy replaces is unknown, but copying `/dev/null` empties the target.
         blank = any(source.text == "/dev/null" for source in sources)
         yield Effect(Kind.WRITE, target._replace(text=whole), adds=not blank)
 
@@ -103,7 +103,7 @@ def _tee(call: Call) -> Iterator[Effect]:
 
 
 def _dd(call: Call) -> Iterator[Effect]:
-    """`dd`: nothing but noise or zeros as input wipes its output, if that exists."""
+    """`dd`: an input of random bytes or zeros wipes the output."""
     blank = any(
         text in {"if=/dev/zero", "if=/dev/urandom", "if=/dev/random"} for text in call.texts
     )
@@ -142,7 +142,7 @@ _GREP_VALUED = frozenset(
 
 
 def _tar(call: Call) -> Iterator[Effect]:
-    """`tar` reads its operands when it creates, and writes where it extracts to."""
+    """`tar` reads its operands when it creates, and writes to `-C` when it extracts."""
     args = call.args
     if args and args[0].text[:1] not in {"-", ""} and "=" not in args[0].text:
         args = (args[0]._replace(text=f"-{args[0].text}"), *args[1:])
@@ -255,7 +255,7 @@ def _windows_delete(call: Call) -> Iterator[Effect]:
     """`del /s`, `rd /s /q`: options start with a slash or a dash."""
     tree = any(text.lower() in {"/s", "-s", "-r", "-recurse"} for text in call.texts)
     if call.verb == "rmdir" and not tree:
-        return  # it only removes what is empty
+        return  # without `/s` it removes empty folders alone
     for arg in call.args:
         if not _OPTION.match(arg.text):
             yield Effect(Kind.DELETE, arg, tree=tree)
@@ -283,7 +283,7 @@ _OPENSSL = _option_files(frozenset({"-in", "-inkey"}), frozenset({"-out"}))
 
 
 def _edited(call: Call) -> Iterator[Effect]:
-    """An editor reads its files; behind `sudo` it is there to write them."""
+    """An editor reads its files; behind `sudo` assume that it writes them."""
     kind = Kind.WRITE if {"sudo", "doas"} & set(call.via) else Kind.READ
     for operand in options(call.args, frozenset({"-c", "-u", "-S", "--cmd"})).operands:
         yield Effect(kind, operand, adds=True)

@@ -22,7 +22,7 @@ _LAST = 0x10FFFF
 
 
 def ansi_c(text: str) -> str:
-    """Return `text` with the escapes of ANSI C undone."""
+    """Return `text` with its ANSI C escapes decoded."""
     return _ESCAPE.sub(_undo, text) if "\\" in text else text
 
 

@@ -8,7 +8,7 @@ __all__ = ["Command", "Language"]
 
 
 class Language(StrEnum):
-    """What would run the text; `auto` tells it from the text, and every likely reading counts."""
+    """The language of the text; `auto` detects it, and every likely language is read."""
 
     AUTO = "auto"
     SHELL = "shell"

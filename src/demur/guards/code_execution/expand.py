@@ -40,7 +40,7 @@ _SPECIAL = re.compile(r"^~|\{")
 
 
 def expand_whole(word: Word, scope: Scope, run: Run) -> Arg:
-    """Return `word` as one argument: what an assignment, a heredoc or a redirection takes."""
+    """Return `word` as one argument, as in an assignment, a heredoc or a redirection."""
     if len(word.pieces) == 1 and word.pieces[0].kind in _LITERAL:
         piece = word.pieces[0]
         text = _tilde(piece.text) if piece.kind is PieceKind.TEXT else piece.text
@@ -53,7 +53,7 @@ def expand_whole(word: Word, scope: Scope, run: Run) -> Arg:
 def _alternatives(
     pieces: tuple[Piece, ...], scope: Scope, run: Run
 ) -> Iterator[list[tuple[Value, bool]]]:
-    """Yield for each part what it may become, and whether that is split into words."""
+    """Yield the possible values of each piece, each with whether it is split into words."""
     for position, piece in enumerate(pieces):
         if piece.kind is PieceKind.TEXT:
             texts = braces(piece.text)
@@ -87,7 +87,7 @@ def _fields(combination: tuple[tuple[Value, bool], ...], word: Word) -> Iterator
 
 
 def _value(piece: Piece, scope: Scope, run: Run) -> Value:
-    """Return what one part becomes."""
+    """Return the value of one piece."""
     if piece.kind is PieceKind.VARIABLE:
         return _variable(piece, scope, run)
     if piece.kind in _LITERAL:
@@ -99,7 +99,7 @@ def _value(piece: Piece, scope: Scope, run: Run) -> Value:
 
 
 def _variable(piece: Piece, scope: Scope, run: Run) -> Value:
-    """Return the value of a variable after its operator; unknown parts keep their name."""
+    """Return a variable's value with its operator applied; an unknown one keeps its name."""
     if piece.text in "@*":
         found = joined(list(scope.positional), " ") if scope.positional else UNKNOWN
     elif piece.text == "((":
@@ -169,7 +169,7 @@ _OPERATORS: dict[str, Callable[[Value, Arg], Value]] = {
 
 
 def _tilde(text: str) -> str:
-    """Return `text` with a leading tilde as the home directory it stands for."""
+    """Return `text` with a leading tilde replaced by the home directory."""
     if not text.startswith("~"):
         return text
     name, slash, rest = text[1:].partition("/")
@@ -179,7 +179,7 @@ def _tilde(text: str) -> str:
 
 
 def braces(text: str) -> list[str]:
-    """Return what brace expansion makes of `text`, bounded in number."""
+    """Return the brace expansion of `text`, bounded in number."""
     if "{" not in text or text.count("{") > _MOST_WORDS:
         return [text]
     done: list[str] = []
@@ -217,7 +217,7 @@ def _brace(text: str) -> list[str] | None:
         return [head + item + tail for item in items]
     if end >= 0 and (match := _RANGE.fullmatch(text[start + 1 : end])):
         return [head + item + tail for item in _range(match[1], match[2])]
-    # Not an expression: keep the bracket out of the way of the next look.
+    # Not an expression: replace the bracket, so that the next search skips it.
     return [text[:start] + _HOLE + text[start + 1 :]]
 
 

@@ -81,7 +81,7 @@ _NEEDED = re.compile(
 
 
 def read_rule(path: str) -> str:
-    """Return the rule that reading `path` meets, if any."""
+    """Return the rule on reading `path`, if any."""
     if _SECRET.search(path):
         return "" if _SENT_PUBLIC.search(path) else "SECRET_READ"
     if _NEAR_SECRET.search(path):
@@ -90,14 +90,14 @@ def read_rule(path: str) -> str:
 
 
 def written_rule(path: str) -> str:
-    """Return the rule that writing `path` meets, if any."""
+    """Return the rule on writing `path`, if any."""
     if not _ANY_WRITTEN.search(path):
         return ""
     return next(rule for rule, pattern in _WRITTEN_RULES if pattern.search(path))
 
 
 def removed_rule(path: str) -> str:
-    """Return the rule that deleting `path` meets beside the one on its place, if any."""
+    """Return the rule on deleting `path` by its name, whatever its kind, if any."""
     return "DELETE_LOGS" if _LOGS.search(path) else ""
 
 

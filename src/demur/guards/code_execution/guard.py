@@ -1,19 +1,19 @@
-"""Find commands and code that destroy data, take rights, run strangers' code or carry data away.
+"""Find commands and code that destroy data, raise privileges, run untrusted code or leak data.
 
 Codes: DESTRUCTIVE_ACTION, PRIVILEGE_ESCALATION, RCE_RISK, EXFILTRATION_RISK, EGRESS_DENIED,
 OBFUSCATED_CODE, RISKY_IMPORT, SECRET_LEAK, TOOL_NOT_ALLOWED.
 
-The text is read as its interpreter would read it, and each program that would run is judged by
-its verb and its targets: `rm -rf build` in the workspace passes, `rm -rf /` does not, and
-`echo "rm -rf /"` only writes words. Commands inside commands are taken out (`sudo`, `bash -c`,
-`xargs`, `find -exec`, `ssh`, `$(...)`, heredocs), encodings undone, and data followed through
-pipes, variables and files. What is clearly harmful is blocked, what may be meant is put to a
-person, what only looks around is noted.
+The guard reads the text as its interpreter would, and judges each program that would run by its
+verb and its targets: `rm -rf build` in the workspace passes, `rm -rf /` does not, and
+`echo "rm -rf /"` only prints text. It takes out commands inside commands (`sudo`, `bash -c`,
+`xargs`, `find -exec`, `ssh`, `$(...)`, heredocs), decodes encodings, and follows data through
+pipes, variables and files. Clear harm is blocked, a command that may be intended is escalated to
+a person, and one that only looks around is noted.
 
-Limits: nothing is run or looked up, so what depends on files, on the state of the machine or on
-programs that are not known is judged by words alone. Aliases and functions defined elsewhere are
-not seen. PowerShell and the command prompt are read by tokens, Perl, Ruby, PHP and JavaScript by
-their calls. A bound on length and nesting keeps the time short; beyond it a person is asked.
+Limits: the guard runs nothing and looks nothing up. It cannot see the content of files, the state
+of the machine, unknown programs, or aliases and functions defined elsewhere. It reads PowerShell
+and the command prompt by tokens, and Perl, Ruby, PHP and JavaScript by their calls. Length and
+nesting are bounded to keep the time short; beyond the bound it escalates.
 """
 
 from collections.abc import Iterable, Iterator
@@ -53,7 +53,7 @@ _LONGEST_TARGET = 80
 
 
 def check(event: Command, config: CommandConfig) -> Iterator[Finding]:
-    """Yield a finding for each command in `event` that should not run, or not unseen.
+    """Yield a finding for each command in `event` that should not run without review.
 
     Raises:
         InputTypeError: The event is not a command, or its text is not a string.
@@ -70,7 +70,7 @@ def check(event: Command, config: CommandConfig) -> Iterator[Finding]:
 
 
 def _seen(event: Command, config: CommandConfig) -> list[Seen]:
-    """Return everything that is to be said of `event`, once in each language it may be in."""
+    """Return the hits in `event`, read in each language that it may be written in."""
     text = event.text[: config.longest].replace("\0", " ")
     bounds = bounds_of(config, event.cwd)
     start = start_of(bounds, event.cwd)
@@ -87,7 +87,7 @@ def _seen(event: Command, config: CommandConfig) -> list[Seen]:
             walk.see(Sight("NESTED_TOO_DEEP"), 0, len(text), "", frame)
         seen.extend(walk.seen)
     if len(read_as) > 1:
-        # A text in one language is often no text in another: that alone says nothing.
+        # A text in one language often does not parse in another; that alone is no hit.
         seen = [item for item in seen if item.sight.rule != "UNREADABLE"]
     notes = Walk(config, bounds, start)
     for literal in literals(text):
@@ -99,7 +99,7 @@ def _seen(event: Command, config: CommandConfig) -> list[Seen]:
 
 
 def _findings(seen: Iterable[Seen]) -> Iterator[Finding]:
-    """Yield each thing once, in the order of places."""
+    """Yield one finding for each rule and span, in the order of the text."""
     unique = {(item.start, item.end, item.sight.rule): item for item in reversed(list(seen))}
     strong = {
         (item.start, item.end, RULES[item.sight.rule].code)
@@ -121,7 +121,7 @@ def _findings(seen: Iterable[Seen]) -> Iterator[Finding]:
 
 
 def _action(action: Action, seen: Seen) -> Action:
-    """Return what is asked for; inside a container less is lost, so a person may decide."""
+    """Return the rule's action; a deletion inside a container is escalated, not blocked."""
     if (
         seen.elsewhere
         and action is Action.BLOCK
@@ -141,5 +141,5 @@ def _evidence(seen: Seen) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
-    """Return a short text that can be stored and printed anywhere."""
+    """Return `text` cut to one short line that can be stored and printed anywhere."""
     return one_line(text[:_LONGEST_TARGET].encode("utf-8", "backslashreplace").decode())

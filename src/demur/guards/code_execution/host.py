@@ -14,10 +14,10 @@ DEEPEST = 12
 
 
 class Source(NamedTuple):
-    """Where a text that is read stands in the original text.
+    """Maps positions in a nested text to the original text.
 
-    With an `offset` it stands there character for character; without one it was decoded or put
-    together, and every place in it is the whole of `start` to `end`.
+    With an `offset`, the nested text stands there character for character. Without one it was
+    decoded or assembled, and every position maps to the whole of `start` to `end`.
     """
 
     offset: int | None
@@ -25,14 +25,14 @@ class Source(NamedTuple):
     end: int
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Return the place in the original text of a place in this one."""
+        """Return the span in the original text of a span in this one."""
         if self.offset is None:
             return self.start, self.end
         first = min(self.offset + start, self.end)
         return first, max(first, min(self.offset + end, self.end))
 
     def inner(self, arg: Arg) -> "Source":
-        """Return where the text of an argument stands."""
+        """Return the map for the text of an argument."""
         start, end = self.place(arg.start, arg.end)
         if self.offset is None or arg.offset is None:
             return Source(None, start, end)
@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Where the walk stands: in which text, how deep, and behind which programs."""
+    """The current position of the walk: text, depth, and the programs that wrap it."""
 
     source: Source
     depth: int = 0
@@ -51,7 +51,7 @@ class Frame(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A rule that holds somewhere in the original text."""
+    """A hit with its span in the original text."""
 
     sight: Sight
     start: int
@@ -62,7 +62,7 @@ class Seen(NamedTuple):
 
 
 class Host(Protocol):
-    """The walk, as other languages see it: a place to report to, and a shell to hand texts to."""
+    """The walk as the readers of other languages use it: to report hits and to run shell text."""
 
     config: CommandConfig
     bounds: Bounds
@@ -72,16 +72,16 @@ class Host(Protocol):
         """The folder in which the next command would run."""
 
     def see(self, sight: Sight, start: int, end: int, verb: str, frame: Frame) -> None:
-        """Report a rule that holds at a place of the text of `frame`."""
+        """Report a hit at a span of the text of `location`."""
 
     def effect(self, effect: Effect, start: int, end: int, verb: str, frame: Frame) -> None:
-        """Report what happens to a file, if it matters."""
+        """Report the rules that an effect on a file matches."""
 
     def shell(self, arg: Arg, frame: Frame, stdin: Value = ...) -> Value:
-        """Read a text as a shell would, and return what it writes."""
+        """Walk through a text as a shell would, and return its output."""
 
     def wrote(self, path: str, value: Value) -> None:
-        """Remember what a file now holds."""
+        """Record the new content of a file."""
 
     def program(self, call: Call, start: int, end: int, frame: Frame) -> Value:
-        """Judge a program that is started directly, and return what it writes."""
+        """Judge a program that is started directly, and return its output."""

@@ -13,7 +13,7 @@ __all__ = ["SHELLS", "Code", "Tongue", "codes"]
 
 
 class Tongue(StrEnum):
-    """The languages that are told apart; `other` is read by its calls alone."""
+    """The languages that have a reader; `other` is read by its calls alone."""
 
     SHELL = "shell"
     PYTHON = "python"
@@ -77,7 +77,7 @@ def codes(call: Call) -> Iterator[Code]:
 
 
 def _shell(call: Call) -> Iterator[Code]:
-    """`sh -c TEXT`, `sh FILE`, or `sh` with its input."""
+    """Yield the code of `sh -c TEXT`, `sh FILE`, or `sh` with its input."""
     args = call.args
     at = 0
     while at < len(args):

@@ -36,7 +36,7 @@ _OWN = frozenset({Place.INSIDE, Place.WORKSPACE_ITSELF, Place.STREAM})
 
 
 class Judging(ABC):
-    """What was seen so far, and the judgement of one program after the other."""
+    """Collects hits while it judges one program after the other."""
 
     def __init__(self, config: CommandConfig, bounds: Bounds, cwd: str) -> None:
         self.config = config
@@ -54,30 +54,30 @@ class Judging(ABC):
 
     @abstractmethod
     def shell(self, arg: Arg, frame: Frame, stdin: Value = EMPTY) -> Value:
-        """Read a text as a shell would; a subclass knows statements."""
+        """Walk through a text as a shell would; the subclass knows statements."""
 
     @abstractmethod
     def called(self, body: Script, call: Call, frame: Frame) -> Value:
-        """Walk through the body of a function; a subclass knows statements."""
+        """Walk through the body of a function; the subclass knows statements."""
 
     def see(self, sight: Sight, start: int, end: int, verb: str, frame: Frame) -> None:
-        """Report a rule that holds at a place of the text of `frame`."""
+        """Report a hit at a span of the text of `location`."""
         if sight.rule not in self.config.off:
             first, last = frame.source.place(start, end)
             self.seen.append(Seen(sight, first, last, verb, frame.via, frame.elsewhere))
 
     def effect(self, effect: Effect, start: int, end: int, verb: str, frame: Frame) -> None:
-        """Report what happens to a file, if it matters."""
+        """Report the rules that an effect on a file matches."""
         for sight in consequences(effect, self.scope.cwd, self.bounds):
             if not (frame.captured and sight.rule in {"SECRET_READ", "SECRET_NEAR"}):
                 self.see(sight, start, end, verb, frame)
 
     def wrote(self, path: str, value: Value) -> None:
-        """Remember what a file now holds."""
+        """Record the new content of a file."""
         self.scope.write(path, value)
 
     def spent(self, call: Call, start: int, end: int, frame: Frame) -> bool:
-        """Whether the work that is allowed has been done; said once."""
+        """Whether the budget of steps or characters is used up; reported once."""
         self.steps += 1
         self.characters += sum(len(arg.text) for arg in call.args)
         if self.steps <= _MOST_STEPS and self.characters <= _MOST_CHARACTERS:
@@ -88,7 +88,7 @@ class Judging(ABC):
         return True
 
     def program(self, call: Call, start: int, end: int, frame: Frame) -> Value:
-        """Judge a program that is started directly, and return what it writes."""
+        """Judge a program that is started directly, and return its output."""
         if self.spent(call, start, end, frame):
             return UNKNOWN
         if self._listed(call, start, end, frame):
@@ -110,7 +110,7 @@ class Judging(ABC):
         return result
 
     def _listed(self, call: Call, start: int, end: int, frame: Frame) -> bool:
-        """Whether the deployment allows this command by name; report it if it is denied."""
+        """Whether the settings allow this command by name; report it if they deny it."""
         if not self.config.allow and not self.config.deny:
             return False
         line = " ".join([call.name.text, *call.texts])
@@ -120,7 +120,7 @@ class Judging(ABC):
         return any(fnmatch.fnmatchcase(line, pattern) for pattern in self.config.allow)
 
     def _touched(self, call: Call, start: int, end: int, frame: Frame) -> frozenset[Taint]:
-        """Report what the call does to files; return the origins its output gets from them."""
+        """Report the call's effects on files; return the origins that its output gets from them."""
         taints: frozenset[Taint] = frozenset()
         helps = _asks_for_help(call)
         for effect in effects(call):
@@ -132,7 +132,7 @@ class Judging(ABC):
         return taints
 
     def origin(self, target: Arg) -> frozenset[Taint]:
-        """Return what can be said of the content of a file by its name."""
+        """Return the origins of a file's content, by its name."""
         path = canonical(target.text, self.scope.cwd)
         if read_rule(path):
             return frozenset({Taint.SECRET})
@@ -143,7 +143,7 @@ class Judging(ABC):
         return frozenset() if own else frozenset({Taint.FILE})
 
     def _code(self, call: Call, start: int, end: int, frame: Frame) -> None:
-        """Judge the code that an interpreter is given, or a file that was written before."""
+        """Judge the code that an interpreter gets, or a program that an earlier command wrote."""
         found = list(codes(call))
         if not found and self.scope.files:
             path = self.scope.path(call.name.text)
@@ -160,14 +160,14 @@ class Judging(ABC):
                 read_code(code.tongue, arg, self, frame._replace(via=(*frame.via, call.verb)))
 
     def _origins(self, arg: Arg, call: Call, at: tuple[int, int], frame: Frame) -> None:
-        """Report code that comes from where no code should come from."""
+        """Report code that was downloaded or decoded."""
         if Taint.DOWNLOAD in arg.taints:
             self.see(Sight("DOWNLOAD_RUN", call.verb), *at, call.verb, frame)
         if Taint.DECODED in arg.taints:
             self.see(Sight("DECODED_RUN", call.verb), *at, call.verb, frame)
 
     def _stored(self, code: Code, call: Call, start: int, end: int) -> Arg | None:
-        """Return the code that stands in a file or comes as input, as far as it is known."""
+        """Return the code in a file or in the input, as far as it is known."""
         if code.file is None or code.file.text in {"/dev/stdin", "/dev/fd/0"}:
             value = call.stdin
         elif code.file.taints:
@@ -179,7 +179,7 @@ class Judging(ABC):
         return Arg(value.text, start, end, value.known, value.taints)
 
     def _inner(self, inner: Inner, call: Call, end: int, frame: Frame) -> None:
-        """Judge the command inside another."""
+        """Judge a command inside another one."""
         args = inner.args
         if not args:
             return
@@ -204,7 +204,7 @@ class Judging(ABC):
             self.program(started, args[0].start, end, deeper)
 
     def _evaluated(self, arg: Arg, call: Call, end: int, frame: Frame) -> None:
-        """Judge a text that a program hands to a shell."""
+        """Judge a text that a program passes to a shell."""
         at = (call.name.start, end)
         self._origins(arg, call, at, frame)
         if not arg.known and call.verb == "eval":
@@ -224,5 +224,5 @@ def _asks_for_help(call: Call) -> bool:
 
 
 def _piped(start: int, end: int, frame: Frame) -> tuple[int, int]:
-    """Return the place of the whole pipeline up to here."""
+    """Return the span of the pipeline up to here."""
     return (frame.pipe_start if frame.pipe_start >= 0 else start), end

@@ -36,7 +36,7 @@ _CMD = re.compile(
 
 
 def languages(text: str) -> list[Language]:
-    """Return the languages in which `text` is likely to run; at least one."""
+    """Return the likely languages of `text`, at least one."""
     if _PYTHON.search(text) and _is_python(text):
         return [Language.PYTHON]
     found = []
@@ -48,7 +48,7 @@ def languages(text: str) -> list[Language]:
 
 
 def _is_python(text: str) -> bool:
-    """Whether `text` parses as Python, and says more than names and numbers."""
+    """Whether `text` parses as Python, and holds more than names and numbers."""
     tree = parsed(text)
     if tree is None or not tree.body:
         return False
@@ -58,6 +58,6 @@ def _is_python(text: str) -> bool:
 
 
 def _shellish(node: ast.Assign) -> bool:
-    """Whether an assignment could as well be a shell's: no blanks around its sign."""
+    """Whether an assignment may also be shell: no blanks around the equals sign."""
     target = node.targets[0]
     return node.value.col_offset - (target.end_col_offset or 0) == 1

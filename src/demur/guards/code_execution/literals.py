@@ -15,7 +15,7 @@ _SHORTEST = 16
 
 
 class Literal(NamedTuple):
-    """A credential: what it is, where it stands, and whether that is certain."""
+    """A credential in a command: its kind, its span, and whether it is certain."""
 
     kind: str
     start: int

@@ -4,5 +4,5 @@ __all__ = ["names"]
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Return the words of `text`: the way in which the tables of this guard list programs."""
+    """Return the words of `text`; the tables list programs as plain text."""
     return tuple(text.split())

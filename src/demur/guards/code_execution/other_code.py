@@ -53,7 +53,7 @@ _LONGEST = 20_000
 
 
 def read_other(arg: Arg, host: Host, frame: Frame) -> None:
-    """Judge `arg` as code whose language is not parsed."""
+    """Judge `arg` as code in a language without a parser."""
     text = arg.text[:_LONGEST]
     inner = frame._replace(source=frame.source.inner(arg), depth=frame.depth + 1, pipe_start=-1)
     for rule in _shapes(text):
@@ -68,7 +68,7 @@ def read_other(arg: Arg, host: Host, frame: Frame) -> None:
 
 
 def _shapes(text: str) -> Iterator[str]:
-    """Yield the rules that hold for the code as a whole."""
+    """Yield the rules that match the code as a whole."""
     if _SOCKET.search(text) and _SHELL.search(text):
         yield "REVERSE_SHELL"
     if not _EVAL.search(text):
@@ -80,7 +80,7 @@ def _shapes(text: str) -> Iterator[str]:
 
 
 def _commands(text: str) -> Iterator[Arg]:
-    """Yield the strings that are handed to a shell."""
+    """Yield the strings that the code passes to a shell."""
     for pattern in (_STARTS, _BACKTICKS, _PIPED):
         for match in islice(pattern.finditer(text), _MOST):
             group = match.lastindex or 0

@@ -15,7 +15,7 @@ __all__ = ["decoded", "output"]
 
 
 def output(call: Call, scope: Scope) -> Value:
-    """Return what `call` writes; by default something unknown, made of what it reads."""
+    """Return the output of `call`; by default unknown, with the origins of its input."""
     writer = _WRITERS.get(call.verb)
     if writer is not None:
         return writer(call, scope)
@@ -23,7 +23,7 @@ def output(call: Call, scope: Scope) -> Value:
 
 
 def _passed(call: Call) -> Value:
-    """Return the output of a program that is not known: its input may shine through."""
+    """Return the output of an unknown program, which keeps the origins of its input."""
     return Value("", known=False, taints=call.stdin.taints)
 
 
@@ -47,7 +47,7 @@ def _printf(call: Call, _: Scope) -> Value:
 
 
 def _directive(directive: str, rest: Iterator[Arg]) -> str:
-    """Return what stands in the place of one directive of a format."""
+    """Return the text for one directive of a format."""
     if directive == "%%":
         return "%"
     arg = next(rest, None)
@@ -70,7 +70,7 @@ def _cat(call: Call, scope: Scope) -> Value:
 
 
 def _content(arg: Arg, call: Call, scope: Scope) -> Value:
-    """Return what a file holds, if the same text wrote it; else something unknown."""
+    """Return the content of a file that the same script wrote; else an unknown value."""
     known = scope.files.get(scope.path(arg.text))
     if known is not None:
         return known
@@ -140,7 +140,7 @@ def _tr(call: Call, _: Scope) -> Value:
         return _passed(call)
     table = {ord(a): b for a, b in zip(old, new.ljust(len(old), new[-1]), strict=False)}
     changed = call.stdin.text.translate(table)
-    # A long table is a cipher; a short one is tidying up.
+    # A long table is a cipher; a short one only normalises.
     taints = {Taint.DECODED} if len(old) > 10 else set()
     return call.stdin._replace(text=changed, taints=call.stdin.taints | taints)
 
@@ -170,7 +170,7 @@ def _find(call: Call, _: Scope) -> Value:
 
 
 def decoded(value: Value, decoder: Callable[[str], str | None] | None) -> Value:
-    """Return `value` decoded; without a decoder, or where it fails, only its origin is known."""
+    """Return `value` decoded; if there is no decoder or it fails, only the origins are kept."""
     taints = value.taints | {Taint.DECODED}
     text = decoder(value.text) if decoder and value.known else None
     if text is None:
@@ -179,7 +179,7 @@ def decoded(value: Value, decoder: Callable[[str], str | None] | None) -> Value:
 
 
 def unbase64(text: str) -> str | None:
-    """Return what base64 stands for, if it is that, and text."""
+    """Return the text that is encoded as base64, or None if it is not base64."""
     squeezed = "".join(text.split())
     try:
         raw = base64.b64decode(squeezed + "=" * (-len(squeezed) % 4), validate=True)
@@ -189,7 +189,7 @@ def unbase64(text: str) -> str | None:
 
 
 def unhex(text: str) -> str | None:
-    """Return what hexadecimal digits stand for, if they are that, and text."""
+    """Return the text that is encoded in hexadecimal, or None if it is not."""
     try:
         return _text(bytes.fromhex(text))
     except ValueError:

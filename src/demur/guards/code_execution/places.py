@@ -20,7 +20,7 @@ _LONGEST = 256
 
 
 class Place(StrEnum):
-    """The kind of place that a path leads to."""
+    """The kinds of paths."""
 
     ROOT = "root"
     SYSTEM = "system"
@@ -36,7 +36,7 @@ class Place(StrEnum):
 
 
 class Bounds(NamedTuple):
-    """The folders in which the agent may do as it likes."""
+    """The folders in which the agent may write and delete."""
 
     workspace: tuple[str, ...]
     scratch: tuple[str, ...]
@@ -45,7 +45,7 @@ class Bounds(NamedTuple):
 
 @lru_cache(maxsize=256)
 def bounds_of(config: CommandConfig, cwd: str | None) -> Bounds:
-    """Return the workspace that holds for commands in `cwd`."""
+    """Return the workspace for commands in `cwd`."""
     workspace = config.workspace or ((cwd,) if cwd else ())
     folders = tuple(canonical(folder, "/") for folder in workspace)
     scratch = tuple(canonical(folder, "/") for folder in config.scratch)
@@ -55,7 +55,7 @@ def bounds_of(config: CommandConfig, cwd: str | None) -> Bounds:
 
 
 def start_of(bounds: Bounds, cwd: str | None) -> str:
-    """Return the folder that commands start in, in the form that `place` compares."""
+    """Return the folder that commands start in, as a canonical path."""
     return canonical(cwd, "/") if cwd else bounds.workspace[0]
 
 
@@ -123,7 +123,7 @@ _GLOB = re.compile(r"/[^/]*[*?\[]")
 
 
 def place(text: str, cwd: str, bounds: Bounds) -> Place:
-    """Return the kind of place that `text` names when said in `cwd`."""
+    """Return the kind of the path `text`, relative to `cwd`."""
     if text.startswith("$") and not _KNOWN_VARIABLE.match(text):
         return Place.UNKNOWN
     path = canonical(text, cwd)
@@ -156,7 +156,7 @@ def _everything(path: str) -> str:
 
 
 def _relation(path: str, folders: tuple[str, ...]) -> Place | None:
-    """Return whether `path` is one of the folders or lies in one."""
+    """Return the kind of `path` if it is one of the folders or lies in one."""
     for folder in folders:
         if path == folder:
             return Place.WORKSPACE_ITSELF
@@ -168,7 +168,7 @@ def _relation(path: str, folders: tuple[str, ...]) -> Place | None:
 
 
 def _elsewhere(path: str) -> Place:
-    """Return the kind of a place outside the workspace and scratch."""
+    """Return the kind of a path outside the workspace and scratch."""
     if home := _HOMES.match(path):
         return Place.HOME_ITSELF if home.end() == len(path) else Place.HOME
     if _SYSTEM.match(path) or _GLOB.match(path):

@@ -1,7 +1,7 @@
-"""Reads PowerShell by its tokens: commands with their words, nested where brackets nest.
+"""Read PowerShell by its tokens: commands with their words, nested as brackets nest.
 
-It is no full parser. Strings, comments and code are told apart, back quotes are undone, and what
-is downloaded, decoded or put together is followed into what is run.
+This is not a full parser. It tells strings, comments and code apart, removes back quotes, and
+follows downloaded, decoded or assembled text to the commands that run it.
 """
 
 import re
@@ -44,7 +44,7 @@ _DECODES = re.compile(
 
 
 class _Command(NamedTuple):
-    """A command under construction: its words, files, and what its brackets brought in."""
+    """A command being read: its words, files, and the origins that its brackets add."""
 
     words: list[Arg]
     writes: list[Written]
@@ -60,7 +60,7 @@ def _fresh(start: int = 0, flow: Value = EMPTY, *, piped: bool = False) -> _Comm
 
 
 def read_powershell(arg: Arg, host: Host, frame: Frame) -> None:
-    """Judge `arg` as PowerShell; a text that is nothing but base64 is decoded first."""
+    """Judge `arg` as PowerShell; a text that is all base64 is decoded first."""
     text = arg.text.strip()
     if _ENCODED.fullmatch(text) and (plain := unbase64(text)):
         host.see(Sight("DECODED_RUN", "powershell"), arg.start, arg.end, "powershell", frame)
@@ -70,7 +70,7 @@ def read_powershell(arg: Arg, host: Host, frame: Frame) -> None:
 
 
 class _Reading:
-    """One reading of one text."""
+    """Reads one text."""
 
     def __init__(self, text: str, host: Host, frame: Frame) -> None:
         self.text = text
@@ -83,7 +83,7 @@ class _Reading:
         self.at = 0
 
     def run(self) -> None:
-        """Judge every command, then the shapes that code takes across commands."""
+        """Judge every command, and report the patterns that span several."""
         self._shapes()
         for token in _TOKEN.finditer(self.text):
             kind = token.lastgroup or "other"
@@ -124,7 +124,7 @@ class _Reading:
         self.redirect = ""
 
     def _close(self) -> None:
-        """End the inner command; the outer one gets what it gives."""
+        """End the inner command, and pass its value to the outer one."""
         inner = self.current.words
         value = self._finish()
         if not self.stack:
@@ -181,7 +181,7 @@ class _Reading:
         return Arg(text, token.start(), token.end(), offset=offset if text in raw else None)
 
     def _finish(self) -> Value:
-        """Judge the command that ends here, and return what it gives."""
+        """Judge the command that ends here, and return its value."""
         current = self.current
         words = current.words
         if not words:
@@ -197,21 +197,21 @@ class _Reading:
         return value
 
     def _bracketed(self, current: _Command) -> Value:
-        """Return what brackets alone give; behind `&` it is run."""
+        """Return the value of brackets alone; behind `&` it is run."""
         taints = frozenset(current.taints)
         if "&" in current.glued:
             self._origins("&", taints, current.start, self.at)
         return Value("", known=False, taints=taints) if taints else EMPTY
 
     def _origins(self, verb: str, taints: frozenset[Taint], start: int, end: int) -> None:
-        """Report code that comes from where no code should come from."""
+        """Report code that was downloaded or decoded."""
         if Taint.DOWNLOAD in taints:
             self.host.see(Sight("DOWNLOAD_RUN", verb), start, end, verb, self.frame)
         if Taint.DECODED in taints:
             self.host.see(Sight("DECODED_RUN", verb), start, end, verb, self.frame)
 
     def _given(self, words: list[Arg], current: _Command) -> Value:
-        """Return what a command gives, after judging it."""
+        """Judge a command, and return its value."""
         code = " ".join(word.text for word in words)
         taints = set(current.taints) | set(current.flow.taints)
         verb = bare(words[0].text)
@@ -251,7 +251,7 @@ class _Reading:
             self.host.see(Sight("NESTED_TOO_DEEP"), word.start, word.end, "iex", self.frame)
 
     def _saved(self, verb: str, words: list[Arg]) -> None:
-        """Remember the file that a download goes to."""
+        """Record the file that a download writes."""
         for word, following in pairwise(words):
             if verb in FETCHERS and _SAVES.match(word.text):
                 self.host.wrote(following.text, _DOWNLOADED)
@@ -286,7 +286,7 @@ _SAVES = re.compile(r"(?i)-(?:outfile|destination)$")
 
 
 def _effects(verb: str, words: list[Arg]) -> Iterator[Effect]:
-    """Yield what cmdlets do to files."""
+    """Yield the effects of a cmdlet on files."""
     kind = _FILES.get(verb)
     if kind is None:
         return

@@ -86,7 +86,7 @@ def _commands(text: str) -> Iterator[tuple[list[Arg], list[Written], bool]]:
 
 
 def _takes_brackets(words: list[Arg]) -> bool:
-    """Whether a bracket is part of a command's arguments rather than of the prompt's grammar."""
+    """Whether a bracket belongs to a command's arguments, not to the prompt's grammar."""
     return bool(words) and words[0].text.lower().lstrip("@") not in {"if", "for", "else"}
 
 
@@ -99,7 +99,7 @@ def _word(token: re.Match[str]) -> Arg:
 
 
 def _stripped(words: list[Arg]) -> list[Arg]:
-    """Return the command behind `@`, `start`, `call`, `if ...` and `for ... do`."""
+    """Return the command after `@`, `start`, `call`, `if ...` and `for ... do`."""
     for _ in range(4):
         if not words:
             return words
@@ -123,7 +123,7 @@ def _stripped(words: list[Arg]) -> list[Arg]:
 
 
 def _behind_if(words: list[Arg]) -> list[Arg]:
-    """Return what runs under `if [not] exist FILE`, `if [/i] a==b`, `if errorlevel N`."""
+    """Return the command of `if [not] exist FILE`, `if [/i] a==b`, `if errorlevel N`."""
     rest = [word for word in words[1:] if word.text.lower() not in {"not", "/i"}]
     if rest and rest[0].text.lower() in {"exist", "defined", "errorlevel"}:
         return rest[2:]

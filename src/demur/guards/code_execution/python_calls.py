@@ -64,7 +64,7 @@ def _spawn(reading: Reading, node: ast.Call, name: str) -> None:
 
 
 def _terminal(reading: Reading, node: ast.Call, name: str) -> None:
-    """`pty.spawn(path)`: a shell that looks as if a person typed."""
+    """`pty.spawn(path)`: a shell on a terminal."""
     reading.see("PROXY_EXECUTION", node, name)
     reading.start(node.args[:1], node, name)
 
@@ -97,7 +97,7 @@ def _read_own(reading: Reading, node: ast.Call, _: str) -> None:
 
 
 def _write(reading: Reading, node: ast.Call, _: str) -> None:
-    """`open(path, 'w').write(data)`, also by way of a name."""
+    """`open(path, 'w').write(data)`, also through a variable."""
     if isinstance(node.func, ast.Attribute):
         reading.keep(reading.opened_by(node.func.value), node)
 
@@ -126,7 +126,7 @@ def _become(reading: Reading, node: ast.Call, _: str) -> None:
 
 
 def _request(reading: Reading, node: ast.Call, name: str) -> None:
-    """Anything that goes to an address: who is reached, and what it carries."""
+    """A request: report the hosts it reaches and the data it sends."""
     given = [*node.args, *(item.value for item in node.keywords)]
     values = [reading.names.value(item) for item in given]
     hosts = hosts_of([value.text for value in values])
@@ -194,7 +194,7 @@ _METHODS: dict[str, Handler] = {
 
 
 def handler_of(name: str) -> Handler | None:
-    """Return what knows about the function of this name, or the method it ends with."""
+    """Return the handler of the function `name`, or of the method it ends with."""
     found = _FUNCTIONS.get(name)
     if found is None and "." in name:
         return _METHODS.get(name.rpartition(".")[2])

@@ -24,17 +24,17 @@ _IMPORTERS = frozenset({"__import__", "importlib.import_module"})
 
 
 def parsed(text: str) -> ast.Module | None:
-    """Return the syntax tree of `text`, or nothing if Python would not take it."""
+    """Return the syntax tree of `text`, or None if it does not parse."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd escapes in foreign code are not our warnings
+            warnings.simplefilter("ignore")  # invalid escapes in scanned code must not warn
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
 def read_python(arg: Arg, host: Host, frame: Frame) -> None:
-    """Judge `arg` as Python; what does not parse is judged by its calls alone."""
+    """Judge `arg` as Python; text that does not parse is judged by its calls alone."""
     tree = parsed(arg.text)
     inner = frame._replace(source=frame.source.inner(arg), depth=frame.depth + 1, pipe_start=-1)
     if tree is None:
@@ -70,7 +70,7 @@ def _judge(tree: ast.Module, reading: Reading) -> None:
 
 
 def _bound_by(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
-    """Yield the names that an import binds, and what they stand for."""
+    """Yield the names that an import binds, each with its dotted name."""
     for alias in node.names:
         if isinstance(node, ast.ImportFrom):
             yield alias.asname or alias.name, f"{node.module}.{alias.name}"
@@ -85,7 +85,7 @@ def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _bind(node: ast.expr | ast.stmt, reading: Reading) -> None:
-    """Remember what a name is given: by assignment, `with`, or `for`."""
+    """Record the values that names get by assignment, `with` or `for`."""
     for target, value in _given(node):
         if isinstance(target, ast.Name):
             reading.names.values[target.id] = reading.names.value(value)
@@ -117,7 +117,7 @@ def _call(node: ast.Call, reading: Reading) -> None:
 
 
 def _imported(module: str, node: ast.expr | ast.stmt, reading: Reading, *, dynamic: bool) -> None:
-    """Report a module that reaches beyond Python, if its use is not plain to see."""
+    """Report a module that starts processes or reaches native memory."""
     if module in reading.host.config.imports:
         return
     if module in _NATIVE:
@@ -128,7 +128,7 @@ def _imported(module: str, node: ast.expr | ast.stmt, reading: Reading, *, dynam
 
 
 def _handed_over(calls: list[ast.Call], reading: Reading) -> None:
-    """Report a socket that becomes a shell's input and output."""
+    """Report a socket that is connected to a shell's input and output."""
     named = [(reading.names.dotted(call.func), call) for call in calls]
     connects = [
         call

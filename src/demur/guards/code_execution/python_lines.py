@@ -9,7 +9,7 @@ _END = re.compile(r"\r\n|\r|\n")
 
 
 class Lines:
-    """The lines of one text."""
+    """Finds the spans of syntax nodes in one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -17,7 +17,7 @@ class Lines:
         self.starts = [0, *(match.end() for match in _END.finditer(text))]
 
     def place(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        """Return where `node` stands, in characters."""
+        """Return the span of `node`, in characters."""
         start = self._offset(node.lineno, node.col_offset)
         end = self._offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
         return start, max(start, end)
@@ -30,7 +30,7 @@ class Lines:
         return start + len(self.text[start:end].encode()[:column].decode("utf-8", "ignore"))
 
     def inside(self, node: ast.expr, text: str) -> int | None:
-        """Return where the text of a plain string stands, character for character."""
+        """Return the offset of a string's text if the source holds it unchanged."""
         start, end = self.place(node)
         for quotes in (1, 3, 2):
             at = start + quotes

@@ -18,7 +18,7 @@ OPENERS = frozenset({"open", "io.open", "codecs.open"})
 
 
 class Reading:
-    """What the handlers of calls share. `again` reads code that is inside the code."""
+    """The state that call handlers share. `read_nested` reads code inside the code."""
 
     def __init__(
         self, text: str, host: Host, frame: Frame, again: Callable[[Arg, Frame], None]
@@ -34,12 +34,12 @@ class Reading:
         self.unseen: set[str] = set()
 
     def see(self, rule: str, node: ast.expr | ast.stmt, target: str = "") -> None:
-        """Report a rule that holds for `node`."""
+        """Report a rule at `node`."""
         start, end = self.lines.place(node)
         self.host.see(Sight(rule, target), start, end, "python", self.frame)
 
     def first(self, node: ast.Call, *keywords: str) -> Value:
-        """Return the first argument of a call, or one of these by name."""
+        """Return the first argument of a call, or one of these keywords."""
         if node.args:
             return self.names.value(node.args[0])
         given = (keyword.value for keyword in node.keywords if keyword.arg in keywords)
@@ -47,13 +47,13 @@ class Reading:
         return self.names.value(found) if found is not None else UNKNOWN
 
     def arg(self, value: Value, node: ast.expr) -> Arg:
-        """Return `value` with its place."""
+        """Return `value` with its span."""
         start, end = self.lines.place(node)
         offset = self.lines.inside(node, value.text)
         return Arg(value.text, start, end, value.known, value.taints, offset)
 
     def origins(self, value: Value, node: ast.Call, name: str) -> None:
-        """Report code that comes from where no code should come from."""
+        """Report code that was downloaded or decoded."""
         if Taint.DOWNLOAD in value.taints:
             self.see("DOWNLOAD_RUN", node, name)
         elif Taint.DECODED in value.taints:
@@ -62,7 +62,7 @@ class Reading:
     def touch(
         self, node: ast.Call, path: Value, kind: Kind, *, tree: bool = False, adds: bool = False
     ) -> None:
-        """Report what happens to a file."""
+        """Report an effect on a file."""
         if path.text:
             start, end = self.lines.place(node)
             target = Arg(path.text, start, end, path.known, path.taints)
@@ -70,7 +70,7 @@ class Reading:
             self.host.effect(effect, start, end, "python", self.frame)
 
     def start(self, items: list[ast.expr], node: ast.Call, name: str) -> None:
-        """Judge a program that is started with a list of words."""
+        """Judge a program that a call starts with a list of words."""
         args = [self.arg(self.names.value(item), item) for item in items]
         if any(not arg.known for arg in args):
             self.unseen.add(name.partition(".")[0])
@@ -92,6 +92,6 @@ class Reading:
         return UNKNOWN
 
     def keep(self, path: Value, node: ast.Call) -> None:
-        """Remember what is written to a file."""
+        """Record the content that a call writes to a file."""
         if path.text and node.args:
             self.host.wrote(path.text, self.names.value(node.args[0]))

@@ -1,8 +1,7 @@
-"""What Python expressions come to, as far as they can be known without running them.
+"""Evaluate Python expressions as far as possible without running them.
 
-Strings that are put together, decoded or looked up are followed (`'r' + 'm'`, `chr(114)`,
-`b64decode(...)`, `getattr(os, 'sys' + 'tem')`); what comes from files or the network keeps its
-origin.
+Assembled, decoded and looked-up strings are computed (`'r' + 'm'`, `chr(114)`, `b64decode(...)`,
+`getattr(os, 'sys' + 'tem')`). Data from files or the network keeps its origin.
 """
 
 import ast
@@ -55,7 +54,7 @@ _KEPT = frozenset(
 
 
 class Names:
-    """What names stand for: modules, and values that were assigned."""
+    """The modules and values that names stand for."""
 
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd
@@ -63,7 +62,7 @@ class Names:
         self.values: dict[str, Value] = {}
 
     def dotted(self, node: ast.expr, depth: int = 0) -> str:
-        """Return the full name of what is called or read: `sp.run` is `subprocess.run`."""
+        """Return the full name of a function or attribute: `sp.run` is `subprocess.run`."""
         if depth > _DEEPEST:
             return ""
         if isinstance(node, ast.Name):
@@ -75,7 +74,7 @@ class Names:
         return ""
 
     def _made(self, node: ast.Call, depth: int) -> str:
-        """Return the name of what a call gives: a module, an attribute, or `name()`."""
+        """Return the name of a call's result: a module, an attribute, or `name()`."""
         name = self.dotted(node.func, depth + 1)
         if name in {"__import__", "importlib.import_module"} and node.args:
             return self.value(node.args[0], depth + 1).text or "()"
@@ -85,7 +84,7 @@ class Names:
         return f"{name}()"
 
     def value(self, node: ast.expr, depth: int = 0) -> Value:
-        """Return what `node` comes to."""
+        """Return the value of `node`."""
         if depth > _DEEPEST:
             return UNKNOWN
         reader = _READERS.get(type(node))
@@ -170,12 +169,12 @@ def _call(known: Names, node: ast.Call, depth: int) -> Value:
 
 
 def _variable(name: Value) -> Value:
-    """Return what a variable of the environment holds."""
+    """Return the value of an environment variable."""
     return Value(HOME) if name.text == "HOME" else _ENVIRONMENT
 
 
 def _method(known: Names, node: ast.Call, name: str, args: list[Value], depth: int) -> Value:
-    """Return what a method of a known value gives; any other keeps the origins alone."""
+    """Return the result of a method; an unknown method keeps the origins alone."""
     if name == "chr" and args and args[0].text.isdigit():
         point = int(args[0].text[:7])
         return Value(chr(point)) if 0 < point < 0x110000 else UNKNOWN
@@ -194,14 +193,14 @@ def _method(known: Names, node: ast.Call, name: str, args: list[Value], depth: i
 
 
 def _file(known: Names, path: Value) -> Value:
-    """Return what reading a file gives: something unknown, secret where its name says so."""
+    """Return the unknown content of a file, marked secret if its name says so."""
     secret = bool(path.text) and bool(read_rule(canonical(path.text, known.cwd)))
     taint = Taint.SECRET if secret else Taint.INPUT
     return Value("", known=False, taints=path.taints | {taint})
 
 
 def _mixed(values: Iterable[Value]) -> Value:
-    """Return something unknown with all the origins of `values`."""
+    """Return an unknown value with all the origins of `values`."""
     return Value("", known=False, taints=frozenset().union(*(value.taints for value in values)))
 
 

@@ -27,16 +27,16 @@ class RedirectReader(WordReader):
         self.heredocs = 0
 
     def line_end(self) -> None:
-        """Go past the end of a line, and past the here-documents that start there."""
+        """Skip the end of a line, and the here-documents that start there."""
         self.at = self.bodies.pop(self.at, self.at + 1)
 
     def blanks(self) -> None:
-        """Go past blanks and continued lines."""
+        """Skip blanks and continued lines."""
         if blanks := BLANKS.match(self.text, self.at):
             self.at = blanks.end()
 
     def blank_lines(self) -> None:
-        """Go past blanks, comments and the ends of lines, where a command is still to come."""
+        """Skip blanks, comments and line ends before a command."""
         self.blanks()
         while self.text.startswith(("\n", "#"), self.at):
             if comment := _COMMENT.match(self.text, self.at):
@@ -46,7 +46,7 @@ class RedirectReader(WordReader):
             self.blanks()
 
     def assignment(self) -> Assignment | None:
-        """Return the assignment that stands here, if one does."""
+        """Return the assignment at this position, if there is one."""
         match = _ASSIGNMENT.match(self.text, self.at)
         if match is None:
             return None
@@ -70,7 +70,7 @@ class RedirectReader(WordReader):
         return Word(tuple(pieces), start, self.at)
 
     def redirects(self) -> Iterator[Redirect]:
-        """Yield the redirections that stand here."""
+        """Yield the redirections at this position."""
         while True:
             self.blanks()
             redirect = self.redirect()
@@ -79,7 +79,7 @@ class RedirectReader(WordReader):
             yield redirect
 
     def redirect(self) -> Redirect | None:
-        """Return the redirection that stands here, if one does."""
+        """Return the redirection at this position, if there is one."""
         match = _REDIRECT.match(self.text, self.at)
         if match is None:
             return None
@@ -117,6 +117,6 @@ class RedirectReader(WordReader):
         return found.start(), min(found.end() + 1, len(self.text))
 
     def _body(self, begin: int, end: int) -> Word:
-        """Return the parts of a body in which variables and substitutions count."""
+        """Return the pieces of a body, with its variables and substitutions."""
         reader = type(self)(self.text[:end], begin, self.depth)
         return Word(tuple(reader.quoted(_BODY, "", "$`\\")), begin, end)

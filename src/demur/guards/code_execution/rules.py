@@ -1,7 +1,7 @@
-"""The rules of this surface as one table: id, code, action, and what the rule says of a command.
+"""The rules of this surface as one table: id, code, action, and a description.
 
-A rule names a mechanism. What finds it stands in the modules of `verbs`; what follows from it
-stands here, so that the whole of what this guard asks for can be read on one page.
+A rule names a mechanism. The tables and checks find it; this table holds its code and action, so
+that one page shows everything that the guard can report.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ __all__ = ["RULES", "Rule"]
 
 
 class Rule(NamedTuple):
-    """What a rule asks for, and the words for it."""
+    """The code and action of a rule, and its description."""
 
     code: ReasonCode
     action: Action

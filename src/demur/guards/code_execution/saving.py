@@ -18,7 +18,7 @@ _BY_NAME = re.compile(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name")
 
 
 def saved(call: Call, result: Value, scope: Scope) -> Iterator[tuple[str, Value, bool]]:
-    """Yield each file that `call` writes: its path, its content, and whether it is added to."""
+    """Yield each file that `call` writes: its path, its content, and whether it appends."""
     for write in call.writes:
         yield write.target.text, result, write.append
     if call.verb not in _WRITERS:
@@ -32,7 +32,7 @@ def saved(call: Call, result: Value, scope: Scope) -> Iterator[tuple[str, Value,
 
 
 def _content(call: Call, result: Value, scope: Scope) -> Value:
-    """Return what goes into the files that a call names."""
+    """Return the content of the files that a call names."""
     if call.verb in {"tee", "sponge"}:
         return call.stdin
     if call.verb in _COPIERS:

@@ -39,7 +39,7 @@ class Scope:
         return _SET.get(name)
 
     def assign(self, name: str, value: Value) -> None:
-        """Remember a variable; beyond some hundreds the oldest stay."""
+        """Record a variable; beyond the limit, new names are ignored."""
         if name in self.variables or len(self.variables) < _MOST:
             self.variables[name] = value
 
@@ -48,7 +48,7 @@ class Scope:
         return canonical(text, self.cwd) if text else self.cwd
 
     def write(self, path: str, value: Value, *, append: bool = False) -> None:
-        """Remember what a file now holds."""
+        """Record the new content of a file."""
         place = self.path(path)
         old = self.files.get(place) if append else None
         if old is not None:

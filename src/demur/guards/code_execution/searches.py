@@ -15,7 +15,7 @@ _FILTERS = frozenset(
 
 
 def found_by(call: Call) -> list[Arg]:
-    """Return what `find` finds: `./*.log` for `find . -name '*.log'`, `./*` for everything."""
+    """Return the targets of `find` as patterns: `./*.log` for `find . -name '*.log'`."""
     texts = call.texts
     ends = (at for at, text in enumerate(texts) if text.startswith(("-", "(", "!", "\\")))
     roots = call.args[: next(ends, len(texts))] or (call.name._replace(text="."),)

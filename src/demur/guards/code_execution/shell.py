@@ -52,7 +52,7 @@ _KEYWORD = re.compile(r"\{|\}|!|\[\[|[a-z]+")
 
 
 def read_script(text: str) -> Script:
-    """Return the statements of `text`, as far as they can be read, and what was wrong."""
+    """Return the statements of `text` as far as they can be read, and the first problem."""
     reader = _Reader(text)
     try:
         nodes = reader.script("").nodes
@@ -62,12 +62,12 @@ def read_script(text: str) -> Script:
 
 
 class _Reader(RedirectReader):
-    """Statements. `otherwise`: what comes next stands behind `||`."""
+    """Reads statements. `after_or`: the next statement follows `||`."""
 
     otherwise = False
 
     def script(self, closer: str) -> Script:
-        """Return the statements up to `closer`, which is passed over."""
+        """Return the statements up to `closer`, and skip it."""
         nodes: list[Node] = []
         size = len(self.text)
         while True:
@@ -89,7 +89,7 @@ class _Reader(RedirectReader):
         return Script(tuple(nodes))
 
     def _closes(self, closer: str) -> bool:
-        """Whether `closer` stands here; if so it is passed over."""
+        """Skip `closer` if it stands here, and return whether it did."""
         if not closer or not self.text.startswith(closer, self.at):
             return False
         end = self.at + len(closer)
@@ -99,12 +99,12 @@ class _Reader(RedirectReader):
         return True
 
     def _stray(self) -> None:
-        """Go past a character that cannot start a statement."""
+        """Skip a character that cannot start a statement."""
         self.problem = self.problem or f"`{self.text[self.at]}` is not expected here"
         self.at += 1
 
     def _separators(self) -> None:
-        """Go past blanks, comments, separators, line ends and the bodies of heredocs."""
+        """Skip blanks, comments, separators, line ends and the bodies of heredocs."""
         while True:
             space = _SPACE.match(self.text, self.at)
             self.at = space.end() if space else self.at
@@ -129,7 +129,7 @@ class _Reader(RedirectReader):
             yield from stages
 
     def _bar(self) -> bool:
-        """Whether one `|` stands here (not two); if so it is passed over."""
+        """Skip a single `|` if it stands here, and return whether it did."""
         text = self.text
         self.blanks()
         if not text.startswith("|", self.at):
@@ -168,7 +168,7 @@ class _Reader(RedirectReader):
         self.at += len(word)
 
     def _keyword(self) -> str:
-        """Return the reserved word that stands here, if one does."""
+        """Return the reserved word at this position, or an empty text."""
         match = _KEYWORD.match(self.text, self.at)
         if match is None or match[0] not in _RESERVED:
             return ""
@@ -237,7 +237,7 @@ class _Reader(RedirectReader):
         return Group(Script(tuple(nodes)), redirects, start, self.at)
 
     def _branch_goes_on(self) -> bool:
-        """Whether there is more; the end of a branch and the next one's patterns are passed."""
+        """Skip to the next command of a `case`, over branch ends and patterns; False at the end."""
         while True:
             gap = _GAP.match(self.text, self.at)
             self.at = gap.end() if gap else self.at
@@ -250,7 +250,7 @@ class _Reader(RedirectReader):
                 return self.at < len(self.text)
 
     def _pattern(self) -> None:
-        """Go past the patterns of a branch."""
+        """Skip the patterns of a branch."""
         self._separators()
         if self._keyword() == "esac":
             return
@@ -274,7 +274,7 @@ class _Reader(RedirectReader):
         return Function(called, body, start, self.at)
 
     def _simple(self) -> Iterator[Node]:
-        """Yield a simple command, or the function that its first word turns out to define."""
+        """Yield a simple command, or the function that its first word defines."""
         start = end = self.at
         assignments: list[Assignment] = []
         words: list[Word] = []

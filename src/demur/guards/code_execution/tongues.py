@@ -20,7 +20,7 @@ _READERS = {
 
 
 def read_code(tongue: Tongue, arg: Arg, host: Host, frame: Frame) -> None:
-    """Judge `arg` as code of `tongue`."""
+    """Judge `arg` as code in `language`."""
     if frame.depth >= DEEPEST:
         host.see(Sight("NESTED_TOO_DEEP"), arg.start, arg.end, "", frame)
     elif tongue is Tongue.SHELL:

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class PieceKind(StrEnum):
-    """What a part of a word is."""
+    """The kinds of pieces of a word."""
 
     TEXT = "text"
     QUOTED = "quoted"
@@ -35,11 +35,11 @@ class PieceKind(StrEnum):
 
 
 class Piece(NamedTuple):
-    """A part of a word: literal text, or something that the shell puts in its place.
+    """A piece of a word: literal text, a variable or a substitution.
 
-    For a variable, `text` is its name, `operator` what is done to it (`:-`, `//`, ...) and
-    `operand` the rest. For a substitution, `script` is what runs; without one, `text` is to be
-    read anew. A `whole` part stands in double quotes: its value is not split into words.
+    For a variable, `text` is its name, `operator` its operator (`:-`, `//`, ...) and `operand` the
+    rest. For a substitution, `script` holds its commands; without one, `text` must be read again.
+    A `whole` piece stands in double quotes: its value is not split into words.
     """
 
     kind: PieceKind
@@ -68,7 +68,7 @@ class Assignment(NamedTuple):
 
 
 class Redirect(NamedTuple):
-    """Where a command reads from or writes to; the body of a here-document is its target."""
+    """A redirection; the target of a here-document is its body."""
 
     operator: str
     target: Word
@@ -86,7 +86,7 @@ class Simple(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """Commands whose output is the next one's input."""
+    """Commands that each pass their output to the next."""
 
     stages: tuple["Node", ...]
     start: int
@@ -134,7 +134,7 @@ Node: TypeAlias = Simple | Pipeline | Group | Loop | Either | Function
 
 
 class Script(NamedTuple):
-    """Statements in their order; `problem` says why the text could not be read to its end."""
+    """Statements in order; `problem` says why the text could not be read to its end."""
 
     nodes: tuple[Node, ...]
     problem: str = ""

@@ -17,7 +17,7 @@ __all__ = ["Inner", "unwrap"]
 class Inner(NamedTuple):
     """A command inside another: its words, or one text that a shell will read (`script`).
 
-    `elsewhere`: it runs in a container, so what it destroys is not this machine's.
+    `elsewhere`: it runs in a container, so it does not destroy data of this machine.
     """
 
     args: tuple[Arg, ...]
@@ -143,7 +143,7 @@ def _env(call: Call) -> Iterator[Inner]:
 
 
 def _by_option(*names: str) -> Callable[[Call], Iterator[Inner]]:
-    """Return the opener for programs that take a whole command as an option's value."""
+    """Return the function for programs that take a whole command as an option's value."""
 
     def opener(call: Call) -> Iterator[Inner]:
         given = options(call.args, frozenset(names))
@@ -187,7 +187,7 @@ _MOST_ROOTS = 8
 
 
 def _find(call: Call) -> Iterator[Inner]:
-    """`-exec CMD ;` with what is found in the place of `{}`."""
+    """`-exec CMD ;` with the search targets in place of `{}`."""
     args = call.args
     found = found_by(call)
     for at, arg in enumerate(args):

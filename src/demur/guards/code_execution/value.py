@@ -10,7 +10,7 @@ HOLE = "$unknown"
 
 
 class Taint(StrEnum):
-    """Where a text comes from; it stays with the text through pipes, variables and files."""
+    """The origin of a text; pipes, variables and files pass it on."""
 
     DOWNLOAD = "download"
     DECODED = "decoded"
@@ -21,7 +21,7 @@ class Taint(StrEnum):
 
 
 class Value(NamedTuple):
-    """A text with its origins. Where it is not `known`, `text` holds the parts that are."""
+    """A text with its origins. If it is not fully `known`, `text` holds the known parts."""
 
     text: str
     known: bool = True
@@ -31,8 +31,8 @@ class Value(NamedTuple):
 class Arg(NamedTuple):
     """One argument of a command, after expansion.
 
-    `offset` says where its text stands, character for character, in the text that was read;
-    it is None where expansion made it.
+    `offset` is the position at which the source holds its text unchanged; None if expansion
+    produced the text.
     """
 
     text: str
@@ -44,7 +44,7 @@ class Arg(NamedTuple):
 
     @property
     def value(self) -> Value:
-        """The argument without its place."""
+        """The argument without its span."""
         return Value(self.text, self.known, self.taints)
 
 
@@ -53,10 +53,10 @@ UNKNOWN = Value("", known=False)
 
 
 def joined(values: list[Value], between: str = "") -> Value:
-    """Return the values one after the other, cut at a bound so that nothing grows for ever."""
+    """Return the values joined by `between`, cut at the maximum length."""
     if len(values) == 1:
         return values[0]
-    # A part that is not known must not vanish: `$X/*` is not `/*`.
+    # An unknown part must not vanish: `$X/*` is not `/*`.
     text = between.join(value.text if value.text or value.known else HOLE for value in values)
     known = all(value.known for value in values) and len(text) <= LONGEST
     return Value(text[:LONGEST], known, frozenset().union(*(value.taints for value in values)))

@@ -43,10 +43,10 @@ _ADDING = frozenset({">>", "&>>"})
 
 
 class Walk(Judging):
-    """One walk through one event. It collects what was seen."""
+    """One walk through one event; it collects the hits."""
 
     def shell(self, arg: Arg, frame: Frame, stdin: Value = EMPTY) -> Value:
-        """Read a text as a shell would, and return what it writes."""
+        """Walk through a text as a shell would, and return its output."""
         if frame.depth >= DEEPEST:
             self.see(Sight("NESTED_TOO_DEEP"), arg.start, arg.end, "", frame)
             return UNKNOWN
@@ -59,7 +59,7 @@ class Walk(Judging):
         return self.script(script, inner, stdin)
 
     def _flat(self, text: str, frame: Frame) -> None:
-        """Judge a text that nests too deep: its words, cut wherever a command could end."""
+        """Judge a text that nests too deep as flat words, cut wherever a command could end."""
         self.see(Sight("NESTED_TOO_DEEP"), 0, len(text), "", frame)
         for number, chunk in enumerate(_CHUNK.finditer(text)):
             words = chunk[0].replace('"', " ").replace("'", " ").replace("$", " ").split()
@@ -75,7 +75,7 @@ class Walk(Judging):
         return Call(bare(args[0].text), args[0], rest, via=frame.via, cwd=self.scope.cwd)
 
     def script(self, script: Script, frame: Frame, stdin: Value = EMPTY) -> Value:
-        """Walk through `script`, and return all that it writes."""
+        """Walk through `script`, and return its whole output."""
         results = [self._node(node, frame, stdin) for node in script.nodes]
         written = [result for result in results if result != EMPTY]
         return joined(written, "\n") if written else EMPTY
@@ -139,7 +139,7 @@ class Walk(Judging):
         return [arg for word in words for arg in expand(word, self.scope, run)]
 
     def _assigned(self, node: Simple, frame: Frame) -> Iterator[tuple[str, Value]]:
-        """Yield the variables that stand before a command, or alone."""
+        """Yield the variables that a command assigns, before it or alone."""
         for assignment in node.assignments:
             value = expand_whole(assignment.value, self.scope, self._run(frame)).value
             old = self.scope.variable(assignment.name) if assignment.append else None
@@ -183,7 +183,7 @@ class Walk(Judging):
         return result
 
     def _builtin(self, call: Call) -> None:
-        """Do what `cd`, `export`, `alias`, `read` and `unset` do to the shell itself."""
+        """Apply `cd`, `export`, `alias`, `read` and `unset` to the state of the shell."""
         if call.verb in {"cd", "pushd"}:
             self._change_folder(call)
             return
@@ -208,7 +208,7 @@ class Walk(Judging):
     # Redirections.
 
     def _input(self, node: Group | Loop | Simple, frame: Frame, stdin: Value) -> Value:
-        """Return what a command reads, after its redirections."""
+        """Return the input of a command, after its redirections."""
         for redirect in node.redirects:
             if redirect.operator in {"<<", "<<-", "<<<"}:
                 stdin = self._target(redirect, frame).value
@@ -225,7 +225,7 @@ class Walk(Judging):
         return expand_whole(redirect.target, self.scope, self._run(frame))
 
     def _redirected(self, value: Value, node: Group | Loop, frame: Frame) -> Value:
-        """Write the output of a compound command to where it is redirected."""
+        """Write the output of a compound command to its redirection."""
         for redirect in node.redirects:
             if redirect.operator in _OUTPUTS:
                 target = self._target(redirect, frame)
@@ -258,7 +258,7 @@ class Walk(Judging):
         return lambda piece: self._substituted(piece, frame)
 
     def _substituted(self, piece: Piece, frame: Frame) -> Value:
-        """Walk through a substitution, and return what takes its place."""
+        """Walk through a substitution, and return its value."""
         end = piece.start + len(piece.text)
         if frame.depth >= DEEPEST:
             self.see(Sight("NESTED_TOO_DEEP"), piece.start, end, "", frame)
@@ -284,6 +284,6 @@ def _calls_itself_twice(node: Node, name: str) -> bool:
 
 
 def _named(node: Node) -> str:
-    """Return the program that a simple command plainly names."""
+    """Return the literal first word of a simple command."""
     pieces = node.words[0].pieces if isinstance(node, Simple) and node.words else ()
     return pieces[0].text if pieces else ""

@@ -30,11 +30,11 @@ _DEEPEST = 24
 
 
 class TooDeepError(Exception):
-    """Substitutions nest deeper than anybody writes."""
+    """Substitutions nest deeper than the limit."""
 
 
 class WordReader(ABC):
-    """A place in a text, and the problems met so far. The statements are a subclass's part."""
+    """A position in a text, and the last problem. A subclass reads statements."""
 
     def __init__(self, text: str, at: int = 0, depth: int = 0) -> None:
         self.text = text
@@ -45,7 +45,7 @@ class WordReader(ABC):
 
     @abstractmethod
     def script(self, closer: str) -> Script:
-        """Return the statements up to `closer`; a subclass knows statements."""
+        """Return the statements up to `closer`; the subclass implements it."""
 
     def word(self) -> Word:
         """Return the word that starts here."""
@@ -64,7 +64,7 @@ class WordReader(ABC):
         return Word(tuple(pieces), start, self.at)
 
     def _pieces(self) -> Iterator[Piece]:
-        """Yield the next parts of an unquoted word; none if the word ends here."""
+        """Yield the next pieces of an unquoted word; none if the word ends here."""
         text, at = self.text, self.at
         if plain := _PLAIN.match(text, at):
             self.at = plain.end()
@@ -75,7 +75,7 @@ class WordReader(ABC):
         yield from self._special(text[at])
 
     def _special(self, character: str) -> Iterator[Piece]:
-        """Yield what a character that is no plain text introduces; nothing ends the word."""
+        """Yield the pieces that a special character introduces; none ends the word."""
         if character == '"':
             yield from self._double()
         elif character == "'":
@@ -97,7 +97,7 @@ class WordReader(ABC):
         return Piece(PieceKind.TEXT, self.text[start : self.at], start)
 
     def _escape(self) -> Iterator[Piece]:
-        """Yield what follows a backslash, literally; a line break after one is nothing."""
+        """Yield the character after a backslash; a line break after one is dropped."""
         start = self.at
         following = self.text[start + 1 : start + 2]
         self.at = start + 1 + len(following)
@@ -111,7 +111,7 @@ class WordReader(ABC):
         yield Piece(PieceKind.QUOTED, self.text[start:end], start)
 
     def _closing(self, quote: str, start: int) -> int:
-        """Return where the quote that opened before `start` closes, and go behind it."""
+        """Return the end of the quote that opened before `start`, and move behind it."""
         end = self.text.find(quote, start)
         if end < 0:
             self.problem = "a quote is never closed"
@@ -121,7 +121,7 @@ class WordReader(ABC):
         return end
 
     def _double(self) -> Iterator[Piece]:
-        """Yield the parts of a text in double quotes."""
+        """Yield the pieces of a text in double quotes."""
         self.at += 1
         start = self.at
         pieces = list(self.quoted(_DOUBLE, '"'))
@@ -133,7 +133,7 @@ class WordReader(ABC):
     def quoted(
         self, plain: re.Pattern[str], closer: str, escapes: str = '$`"\\'
     ) -> Iterator[Piece]:
-        """Yield the parts of a quoted text up to `closer`, which is left standing."""
+        """Yield the pieces of a quoted text up to `closer`, which is not consumed."""
         text, size = self.text, len(self.text)
         while self.at < size and not (closer and text.startswith(closer, self.at)):
             start = self.at
@@ -154,7 +154,7 @@ class WordReader(ABC):
                 yield from _whole(self._backtick())
 
     def _quoted_escape(self, escapes: str) -> Iterator[Piece]:
-        """Yield what a backslash inside double quotes stands for."""
+        """Yield the text of a backslash escape inside double quotes."""
         start = self.at
         following = self.text[start + 1 : start + 2]
         self.at = start + 1 + len(following)
@@ -166,7 +166,7 @@ class WordReader(ABC):
             yield Piece(PieceKind.QUOTED, "\\" + following, start)
 
     def _dollar(self, *, quoted: bool = False) -> Iterator[Piece]:
-        """Yield what a dollar sign introduces."""
+        """Yield the pieces that a dollar sign introduces."""
         text, start = self.text, self.at
         following = text[start + 1 : start + 2]
         if following == "(":
@@ -186,7 +186,7 @@ class WordReader(ABC):
             yield Piece(PieceKind.QUOTED, "$", start)
 
     def _ansi(self) -> Piece:
-        """Return the text of `$'...'`, its escapes undone."""
+        """Return the text of `$'...'` with its escapes decoded."""
         start = self.at + 2
         end = start
         while end < len(self.text) and self.text[end] != "'":
@@ -197,7 +197,7 @@ class WordReader(ABC):
         return Piece(PieceKind.QUOTED, ansi_c(self.text[start:end]), start)
 
     def _substitution(self) -> Piece:
-        """Return `$(...)`; arithmetic is a substitution whose commands, if any, still run."""
+        """Return `$(...)`; arithmetic is a substitution whose commands still run."""
         start = self.at
         with_arithmetic = self.text.startswith("((", start + 1)
         self.at = start + 2
@@ -206,7 +206,7 @@ class WordReader(ABC):
         return Piece(PieceKind.COMMAND, start=start, script=self._nested(")"))
 
     def _arithmetic(self, start: int) -> Piece | None:
-        """Return `$((...))`, or nothing where it is a subshell in a substitution after all."""
+        """Return `$((...))`, or None if it is a subshell in a substitution."""
         end = self.text.find("))", self.at)
         inner = self.text[self.at + 1 : end]
         if end < 0 or "$(" in inner or "`" in inner:
@@ -229,7 +229,7 @@ class WordReader(ABC):
         return script
 
     def _backtick(self) -> Iterator[Piece]:
-        """Yield the older form of a substitution; with escapes inside, as text to read anew."""
+        """Yield a substitution in backticks; with escapes inside, as text to read again."""
         if self.in_backticks:
             return
         start = self.at + 1
@@ -251,7 +251,7 @@ class WordReader(ABC):
         return script
 
     def _braced(self) -> Piece:
-        """Return `${name}` and its relatives."""
+        """Return `${name}`, with its operator and operand."""
         text, start = self.text, self.at
         if simple := _SIMPLE_BRACED.match(text, start + 1):
             self.at = simple.end()

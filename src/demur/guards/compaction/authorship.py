@@ -18,12 +18,12 @@ __all__ = ["changed_authors", "changed_order"]
 _FEWEST_WORDS = 5
 _RULERS = 3
 _RUN = 6
-# So much of a user's message, taken from one message of another, makes that other its author.
+# The share of a user's message that, copied from one other message, makes it that one's text.
 _MOSTLY = 0.8
 
 
 def changed_authors(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Finding]:
-    """Yield a finding for each message that another is now said to have written."""
+    """Yield a finding for each message that changed its author."""
     authors: dict[str, set[str]] = {}
     for message in before:
         authors.setdefault(flat(message.content), set()).add(message.role)
@@ -37,7 +37,7 @@ def changed_authors(before: Sequence[Message], after: Sequence[Message]) -> Iter
 
 
 def _proves(message: Message) -> bool:
-    # Trust gained by those who rule is told as a promotion.
+    # A text that gained the trust of a system message is reported as promoted.
     return trust(message.role) < _RULERS and len(words(message.content)) >= _FEWEST_WORDS
 
 
@@ -63,8 +63,8 @@ def _runs(message: Message) -> set[tuple[str, ...]]:
 def changed_order(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Finding]:
     """Yield a finding for the first kept message that comes too early or too late.
 
-    Rules may be moved to the front, so those who rule and those who talk are each held
-    against their own order.
+    System messages may be moved to the front, so they and the conversation are each compared
+    with their own order.
     """
     for rulers in (True, False):
         row = [_key(m) for m in before if (trust(m.role) >= _RULERS) is rulers]

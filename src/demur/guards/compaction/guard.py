@@ -61,7 +61,7 @@ class CompactionConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(event: Compaction, config: CompactionConfig) -> Iterator[Finding]:
-    """Yield what did not survive the compaction, and what crept in."""
+    """Yield findings for pinned text that was lost, and for text that gained trust."""
     if not isinstance(event, Compaction):
         raise InputTypeError.expected("the event", "a `Compaction`", event)
     for message in (*event.before, *event.after):
@@ -80,7 +80,7 @@ def check(event: Compaction, config: CompactionConfig) -> Iterator[Finding]:
 
 
 def _seal(event: Compaction, config: CompactionConfig) -> Iterator[Finding]:
-    """Yield what is wrong with the manifest itself. The seal it should have is never told."""
+    """Yield what is wrong with the manifest itself. The expected seal is never shown."""
     manifest = event.manifest
     if manifest is None:
         return

@@ -25,7 +25,7 @@ _TRUST = {"tool": 0, "assistant": 1, "user": 2, "developer": 3, "system": 3}
 _OTHER_NAMES = {"ai": "assistant", "function": "tool", "human": "user", "model": "assistant"}
 # Scripts that write no spaces: each character stands for a word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0eff"
-# What nobody sees between two letters does not part a word.
+# Invisible characters do not split a word.
 _HIDDEN = "\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
 _LETTERS = rf"[^\W{_UNSPACED}]+"
 _WORD = re.compile(rf"[{_UNSPACED}]|{_LETTERS}(?:[{_HIDDEN}]+{_LETTERS})*")
@@ -56,12 +56,12 @@ class Word(NamedTuple):
 
 
 def trust(role: str) -> int:
-    """Return how much a role is trusted: tools least, then assistant, user, and those who rule."""
+    """Return how much a role is trusted: tool, assistant, user, then system and developer."""
     return _TRUST[role]
 
 
 def flat(text: str) -> str:
-    """Return `text` in the form by which texts are the same word for word."""
+    """Return `text` in NFC with single spaces; equal results are the same word for word."""
     return " ".join(normalize("NFC", text).split())
 
 
@@ -72,7 +72,7 @@ def words(text: str) -> list[Word]:
 
 @lru_cache(4096)
 def _folded(word: str) -> str:
-    """Return a word as it reads: without look-alike letters, case and what cannot be seen."""
+    """Return a word without look-alike letters, case and invisible characters."""
     return word.casefold() if word.isascii() else fold(word).data.decode("latin-1")
 
 

@@ -32,7 +32,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class PinManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was pinned in one context, and the seal over it."""
+    """The pins of one context, and the seal over them."""
 
     pins: tuple[Pin, ...]
     context: str

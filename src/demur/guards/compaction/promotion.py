@@ -60,7 +60,7 @@ def _copies(
             places.setdefault(run, []).append(place)
     if not places:
         return
-    # The least trusted source counts: what a tool said stays a tool's, whoever repeated it.
+    # The least trusted source counts: text of a tool stays a tool's if a user repeats it.
     sources = sorted(
         (trust(m.role), index) for index, m in enumerate(before) if trust(m.role) < _RULERS
     )
@@ -93,7 +93,7 @@ def _stretches(places: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _finding(
     index: int, message: Message, told: Sequence[Word], copy: _Copy, origin: Message
 ) -> Finding:
-    # What the assistant said itself is in every summary it writes.
+    # Every summary repeats text of the assistant.
     action = Action.WARN if origin.role == "assistant" else Action.BLOCK
     return Finding(
         code=ReasonCode.CONTEXT_INJECTION,

@@ -21,7 +21,7 @@ __all__ = ["new_orders"]
 
 _SENTENCE = re.compile("[^.!?\n\u3002\uff01\uff1f]+[.!?\u3002\uff01\uff1f]*")
 _EXCERPT = 100
-# So many of an order's telling words must stand in one sentence from before.
+# The share of an order's telling words that one earlier sentence must hold.
 _TRACED = 0.7
 _RULERS = 3
 _NEGATIONS = frozenset(
@@ -30,7 +30,7 @@ _NEGATIONS = frozenset(
         *("nicht", "kein", "keine", "nie", "ohne", "ne", "pas", "jamais", "sans", "nunca", "sin"),
     )
 )
-# Words that make an order of a sentence, or that any sentence has: they trace nothing.
+# Words of any order or any sentence: they trace nothing.
 _COMMON = frozenset(
     (
         *("a", "about", "agent", "ai", "all", "also", "always", "an", "and", "any", "are", "as"),

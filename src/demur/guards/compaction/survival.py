@@ -20,7 +20,7 @@ __all__ = ["lost_pins"]
 _TOKEN = re.compile(r"\S+")
 _ENDS = tuple(".!?;:)]}>\"'…\u3002\uff01\uff1f")
 _BEGINS = (*_ENDS, "*", "-", "#", "•", ",")
-# Of the letters of two texts, so many must be shared for one to be called the other, changed.
+# The share of a text's words that another must hold to count as a changed copy.
 _SIMILAR = 0.6
 
 
@@ -45,7 +45,7 @@ def lost_pins(
         if not places:
             yield _lost(pin, flat(text), after)
             continue
-        # Rules stand wherever they stand; messages keep their order.
+        # Pinned rules may stand anywhere; pinned messages keep their order.
         if pin.text is None:
             following = [place for place in places if place > last]
             if not following:
@@ -92,7 +92,7 @@ def _line_gaps(content: str) -> frozenset[int]:
 
 
 def _lost(pin: Pin, text: str, after: Sequence[Message]) -> Finding:
-    """Return the finding for a pin that is nowhere as it was: demoted, changed or gone."""
+    """Return the finding for a lost pin: demoted, changed or gone."""
     for index, message in enumerate(after):
         if any(True for _ in _starts(text, message.content)):
             facts = {"in": "after", "message": index, "found_role": message.role}
@@ -112,7 +112,7 @@ def _similar(one: str, other: str) -> bool:
 
 
 def _first_difference(text: str, content: str) -> int:
-    """Return the place in `content` from which on it is no longer `text`."""
+    """Return the place where `content` first differs from `text`."""
     if not is_normalized("NFC", content):
         return 0
     expected = text.split()

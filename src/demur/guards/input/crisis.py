@@ -29,7 +29,7 @@ _UNKNOWN = "unknown"
 class Resource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A place that helps: its name, how to reach it, and the country it serves, if only one.
 
-    `source` is the site of who runs it: where to look before relying on the contact.
+    `source` is the operator's site: check it before relying on the contact.
     """
 
     name: str
@@ -42,15 +42,15 @@ class _Directory(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: str
     anywhere: tuple[Resource, ...]
     countries: dict[str, tuple[Resource, ...]]
-    # Languages that are spoken in one country above all.
+    # Languages that are mainly spoken in one country.
     languages: dict[str, str]
 
 
 def resources_for(locale: str | None) -> tuple[Resource, ...]:
-    """Return where help is to be had for a locale such as `en-US`, `de` or `pt_BR.UTF-8`.
+    """Return the help lines for a locale such as `en-US`, `de` or `pt_BR.UTF-8`.
 
-    There is always an answer: without a country that is known, the directories that serve
-    every country, and the line of the United States, which is marked as such.
+    Without a known country these are the directories that serve every country, and the line
+    of the United States, which is marked as such.
     """
     known = _directory()
     country = _country(locale, known)
@@ -73,7 +73,7 @@ def crisis_evidence(hit: Hit, locale: str | None) -> dict[str, Any]:
 
 
 def _shown(resource: Resource) -> dict[str, str]:
-    """Return what somebody in need has to know of a line."""
+    """Return the fields of a help line that a person in need has to see."""
     shown = {"name": resource.name, "contact": resource.contact}
     return {**shown, "country": resource.country} if resource.country else shown
 

@@ -60,7 +60,7 @@ CODES: tuple[str, ...] = (
     ReasonCode.REASONING_EXTRACTION,
     ReasonCode.SAFETY_EVASION,
 )
-# A phrase of these can be talked about without being used.
+# Phrases of these codes can be mentioned without being used.
 _MENTIONABLE = frozenset(
     {
         ReasonCode.CONTEXT_INJECTION,
@@ -75,20 +75,20 @@ _QUESTION = "What would you like to achieve, in one plain sentence?"
 
 
 class InputText(NamedTuple):
-    """What a user wrote, and their locale, where it is known."""
+    """A user's text, and the user's locale, where known."""
 
     text: str
     locale: str | None = None
 
 
 class InputConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for in a user's text.
+    """Settings of the input guard.
 
-    `rules`: others than the built-in ones. `locale`: of users whose own is not known; it
-    chooses the help lines. `personal`: what certain personal data asks for; None looks for
+    `rules` replaces the built-in ones. `locale` is used for users whose own is not known; it
+    chooses the help lines. `personal` is the action for certain personal data; None looks for
     none. A wrapper without a harmless objective escalates from a weight of `escalate_from`
-    on and blocks from `block_from`: each mechanism counts one, or two where it says outright
-    that no rule applies.
+    on and blocks from `block_from`: each mechanism counts one, or two if it says outright that
+    no rule applies.
     """
 
     rules: RuleSet | None = None
@@ -102,7 +102,7 @@ _DEFAULT = InputConfig()
 
 
 def check(event: InputText, config: InputConfig = _DEFAULT) -> Iterator[Finding]:
-    """Yield what is to be seen in a user's text, in the order of spans."""
+    """Yield the findings in a user's text, in the order of spans."""
     text = event.text
     if not isinstance(text, str):
         raise InputTypeError.expected("a user's text", "a string", text)
@@ -119,7 +119,7 @@ def check(event: InputText, config: InputConfig = _DEFAULT) -> Iterator[Finding]
 
 
 def _asked(text: str, hits: Sequence[Hit], rules: RuleSet) -> Iterator[Hit]:
-    """Yield the hits that are no forms, also those that only show once the forms are off."""
+    """Yield the hits that are no forms, including those found once the forms are removed."""
     # INVARIANT: a known wrapper before a harmful request hides nothing of it.
     plain = [hit for hit in hits if not is_form(hit)]
     yield from plain
@@ -130,7 +130,7 @@ def _asked(text: str, hits: Sequence[Hit], rules: RuleSet) -> Iterator[Hit]:
 
 
 def _is_talk(text: str, hit: Hit, many: set[str]) -> bool:
-    """Return whether the words of the hit are only talked about; never where they are too many."""
+    """Return whether the text only mentions the words of the hit; never if hits were cut off."""
     return (
         hit.rule.code in _MENTIONABLE
         and hit.rule.id not in many
@@ -152,7 +152,7 @@ def _seen(hit: Hit, event: InputText, config: InputConfig, many: set[str]) -> Fi
 def _wrappers(
     used: Sequence[Hit], objective: Objective, config: InputConfig, *, harmful: bool
 ) -> Iterator[Finding]:
-    """Yield one finding for all that loosens the model's rules, and one if the aim is unclear."""
+    """Yield one finding for all wrappers, and one if the objective is unclear."""
     span = Span(start=min(hit.start for hit in used), end=max(hit.end for hit in used))
     harmless = objective.clear and not harmful
     yield Finding(

@@ -21,7 +21,7 @@ from demur.model.finding import Action
 
 __all__ = ["Objective", "bare", "is_form", "is_wrapper", "objective_of", "strip_wrapper", "weight"]
 
-# A clause is what one wrapper takes with it; the request often follows in the same sentence.
+# Removing a wrapper removes its clause; the request often follows in the same sentence.
 _CLAUSE = re.compile(
     r"[.!?;:\n]+"
     r"|,? (?:and|then|but|now)(?= (?:please |then |now )?(?:tell|answer|write|explain|give|describe"
@@ -37,7 +37,7 @@ _REQUEST = re.compile(
     r"|improve|build|let's)\b",
     re.IGNORECASE,
 )
-# Words about the game itself: a sentence with them asks for nothing outside it.
+# Words about the role play itself: a sentence with them asks for nothing outside it.
 _ABOUT_THE_ROLE = re.compile(
     r"\b(?:prompts?|respon[ds]\w*|repl(?:y|ies)|character|persona|mode|role|openai|chatgpt|gpt"
     r"|restrictions|polic(?:y|ies)|anything|everything|any(?:one)?|all (?:my|questions)|stay|obey"
@@ -46,13 +46,13 @@ _ABOUT_THE_ROLE = re.compile(
     re.IGNORECASE,
 )
 _FEWEST_WORDS = 3
-# With more than this left over, the wrapper was not all there is to take off.
+# If more words are left, not all of the wrapper was recognised.
 _MOST_WORDS = 60
 _STRONG = 2
 
 
 class Objective(NamedTuple):
-    """What a request comes to, the wrappers that were taken off, and whether it is clear."""
+    """The request without its wrappers, the wrappers, and whether the request is clear."""
 
     text: str
     wrappers: tuple[str, ...]
@@ -86,7 +86,7 @@ def bare(text: str, hits: Sequence[Hit]) -> str:
 
 
 def weight(hits: Iterable[Hit]) -> int:
-    """Return how much the wrappers weigh: those that say outright that no rule counts, twice."""
+    """Return the weight of the wrappers; those that say that no rule applies count twice."""
     actions = {hit.rule.id: hit.rule.action for hit in hits if is_wrapper(hit)}
     return sum(1 if action is Action.WARN else _STRONG for action in actions.values())
 
@@ -120,7 +120,7 @@ def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def _is_clear(left: str) -> bool:
-    """Return whether what is left is a request, and nothing much besides."""
+    """Return whether the remaining text is a request and little else."""
     if len(_WORD.findall(left)) > _MOST_WORDS:
         return False
     return any(

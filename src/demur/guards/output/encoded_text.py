@@ -14,7 +14,7 @@ from demur.guards.text_rules.text import scan_encoded
 __all__ = ["encoded_text"]
 
 _SHORTEST = 24
-# A longer word is read in parts of this size, which base 64 and hexadecimal digits survive.
+# A longer word is read in parts of this size; base 64 and hex decode part by part.
 _LONGEST = 4096
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_=%\\-"
 _STRETCH = re.compile(rf"[A-Za-z0-9+/_=%\\-]{{{_SHORTEST},{_LONGEST}}}", re.ASCII)

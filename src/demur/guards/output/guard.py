@@ -59,7 +59,7 @@ CODES: tuple[str, ...] = (
 class OutputText(NamedTuple):
     """An answer, and the prompt that it answers, where that is known.
 
-    What stands in the prompt already is no leak: it is recorded, and not held against the answer.
+    Data that the prompt already holds is no leak: it is only recorded.
     """
 
     text: str
@@ -67,13 +67,13 @@ class OutputText(NamedTuple):
 
 
 class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for in answers.
+    """Settings of the output guard.
 
-    `rules`: others than the built-in ones. `secrets`, `loose_secrets`: credentials by format
-    and by name, and random words that are only recorded. `personal`: what certain personal
-    data asks for; None looks for none. `system_prompt` must not be shown, `leak_words` of it
-    in a row are a leak; a `canary` is a mark planted in it. `padding`: what a long run of
-    invisible characters asks for. `longest`: how many characters a whole answer may have.
+    `rules` replaces the built-in ones. `secrets` looks for credentials by format and by name,
+    `loose_secrets` for random words that are only recorded. `personal` is the action for
+    certain personal data; None looks for none. `leak_words` words in a row of the
+    `system_prompt` are a leak; a `canary` is a mark planted in it. `padding` is the action for a
+    long run of invisible characters. `longest`: how many characters a whole answer may have.
     """
 
     rules: RuleSet | None = None
@@ -91,7 +91,7 @@ _DEFAULT = OutputConfig()
 
 
 def check(event: OutputText, config: OutputConfig = _DEFAULT) -> Iterator[Finding]:
-    """Yield what should not leave in the answer, in the order of spans.
+    """Yield the findings in an answer, in the order of spans.
 
     Raises:
         InputError: The answer is no text, or has more characters than may be looked at.
@@ -107,7 +107,7 @@ def check(event: OutputText, config: OutputConfig = _DEFAULT) -> Iterator[Findin
 
 
 def holding(config: OutputConfig, *, prompt: str | None = None) -> Holding:
-    """Return what looks at one answer, whether it comes whole or in pieces."""
+    """Return a scanner for one answer, whole or in pieces."""
     rules = builtin_rules(SURFACE) if config.rules is None else config.rules
     return Holding(
         RuleSearch(plan_of(rules), config.padding),

@@ -16,11 +16,11 @@ from demur.model.finding import Action
 
 __all__ = ["canary", "shown_instructions"]
 
-# A word stops here; a longer one is several.
+# A longer word counts as several.
 _WORD = re.compile(r"[^\W_]{1,32}")
-# More than this between two words, and they are not read as one text.
+# Words that are farther apart are not read as one text.
 _WIDEST_GAP = 64
-# A leak is reported in pieces of so many words at most.
+# A longer leak is reported in pieces.
 _LONGEST = 80
 
 
@@ -40,7 +40,7 @@ def shown_instructions(instructions: str, words: int) -> Seeker | None:
     def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
         found = list(_words(text, begin))
         last = found[-1].end if found else begin
-        # The last word may go on; past a wide gap, nothing goes on.
+        # The last word may continue in the next piece, unless a wide gap follows it.
         usable = len(found) - (0 if final or last < len(text) else 1)
         closed = final or len(text) - last > _WIDEST_GAP
         seen: list[Seen] = []
@@ -66,7 +66,7 @@ def _words(text: str, begin: int) -> Iterator[_Word]:
 def _matching(
     found: list[_Word], at: int, usable: int, rows: frozenset[tuple[str, ...]], words: int
 ) -> int:
-    """Return how many words from here on stand in the instructions; 0 if too few do."""
+    """Return how many words from this position stand in the instructions; 0 if too few."""
     size = 0
     for first in range(at, min(usable - words + 1, at + _LONGEST - words + 1)):
         row = found[first : first + words]

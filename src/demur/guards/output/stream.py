@@ -69,7 +69,7 @@ def _check_rules(config: StreamConfig) -> None:
 
 
 class GuardedStream:
-    """The text that may be shown, piece by piece, and what became of the whole."""
+    """Iterates over the text that may be shown; `result` holds the findings."""
 
     def __init__(self, chunks: Iterable[str], flow: Flow) -> None:
         self._source = iter(chunks)
@@ -88,7 +88,7 @@ class GuardedStream:
         return self._flow.result
 
     def close(self) -> None:
-        """Give the stream up, and its source with it; nothing more leaves."""
+        """Close the stream and its source; no more text is released."""
         self._pieces.close()
         _close(self._source)
 
@@ -104,7 +104,7 @@ class GuardedStream:
 
 
 class AsyncGuardedStream:
-    """The text that may be shown, piece by piece, and what became of the whole."""
+    """Iterates over the text that may be shown; `result` holds the findings."""
 
     def __init__(self, chunks: AsyncIterable[str], flow: Flow) -> None:
         self._source = aiter(chunks)
@@ -123,7 +123,7 @@ class AsyncGuardedStream:
         return self._flow.result
 
     async def aclose(self) -> None:
-        """Give the stream up, and its source with it; nothing more leaves."""
+        """Close the stream and its source; no more text is released."""
         await self._pieces.aclose()
         await _aclose(self._source)
 

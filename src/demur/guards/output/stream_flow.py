@@ -17,16 +17,16 @@ _REPLACEMENT = (
     "I have to stop this answer here: it was about to include something I can't share. "
     "I can go on without that part, or help in another way. Which would you like?"
 )
-# A stream cannot be taken back, so what a person should see first does not leave either.
+# Streamed text cannot be taken back, so text that a person should review first is held too.
 _STOPS = frozenset({Action.BLOCK, Action.ESCALATE})
 
 
 class OnBlock(StrEnum):
-    """What a stream does where something must not leave.
+    """How a stream handles a finding that stops it.
 
-    `replace`: end with the replacement text. `end`: just end. `raise`: raise
-    `OutputBlockedError`. `redact`: put the mask in its place and go on. `record`: let it
-    pass, for trying rules out.
+    `replace`: end with the replacement text. `end`: end without one. `raise`: raise
+    `OutputBlockedError`. `redact`: put the mask in place of the text and go on. `record`: only
+    record the finding, for trying rules out.
     """
 
     REPLACE = "replace"
@@ -37,7 +37,7 @@ class OnBlock(StrEnum):
 
 
 class OutputBlockedError(DemurError):
-    """An answer was stopped; `finding` says by what, `refusal` is the line for machines."""
+    """An answer was stopped by `finding`; `refusal` is the refusal line."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(f"the answer was stopped: {finding.code}: {finding.detail}")
@@ -48,9 +48,9 @@ class OutputBlockedError(DemurError):
 class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How a stream is guarded.
 
-    `output`: what is looked for. `stops`: the actions that keep text from leaving.
-    `on_finding` is told of every finding, warnings too. `widest`: how many characters the
-    rules may hold back.
+    `output`: settings of the output guard. `stops`: the actions that stop text from leaving.
+    `on_finding` is called with every finding, including warnings. `widest`: how many
+    characters the rules may hold back.
     """
 
     output: OutputConfig = OutputConfig()
@@ -63,7 +63,7 @@ class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamResult(NamedTuple):
-    """What became of a stream: the findings, by what it was stopped, how much of it left."""
+    """The findings of a stream, the one that stopped it, and how many characters left."""
 
     findings: tuple[Finding, ...]
     blocked: Finding | None
@@ -73,7 +73,7 @@ class StreamResult(NamedTuple):
 
 
 class Flow:
-    """Where one stream stands. Not to be shared."""
+    """Filters one stream of text. Not to be shared between streams."""
 
     def __init__(self, config: StreamConfig, prompt: str | None) -> None:
         self._config = config
@@ -87,24 +87,24 @@ class Flow:
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing more may leave."""
+        """Whether a finding stopped the stream."""
         return self._blocked is not None
 
     @property
     def result(self) -> StreamResult:
-        """What became of the stream so far."""
+        """The result of the stream so far."""
         blocked = self._blocked
         refusal = format_refusal(blocked.code, blocked.detail) if blocked else None
         return StreamResult(tuple(self._findings), blocked, refusal, self._released, self._ended)
 
     def add(self, chunk: str) -> Iterator[str]:
-        """Yield what may leave after this chunk."""
+        """Yield the text that may leave after this chunk."""
         if not isinstance(chunk, str):
             raise InputTypeError.expected("a chunk", "a text", chunk)
         return self._advance(chunk, final=False)
 
     def end(self) -> Iterator[str]:
-        """Yield what may leave when no chunk follows."""
+        """Yield the remaining text that may leave after the last chunk."""
         yield from self._advance("", final=True)
         self._ended = not self.stopped
 
@@ -132,7 +132,7 @@ class Flow:
             return
         span = finding.span
         assert span is not None
-        # Where findings overlap, the earlier one has taken its place already.
+        # Of overlapping findings, the earlier one is already masked.
         overlapping = span.start < self._out
         yield from self._release(span.start)
         if self._config.on_block is OnBlock.REDACT:

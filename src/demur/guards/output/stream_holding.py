@@ -17,12 +17,12 @@ from demur.model.finding import Action, Finding, Span
 
 __all__ = ["Holding"]
 
-# A larger piece is looked at in parts: what must be kept of the text stays small. Smaller
-# ones are put together: each look goes over what is held back once more.
+# A larger piece is scanned in parts, which bounds the text kept in memory. Smaller pieces
+# are joined, because each scan reads the held-back text once more.
 _PART = 16_384
 _STEP = 64
 _STRICTNESS = {Action.WARN: 0, Action.ESCALATE: 1, Action.BLOCK: 2}
-# Facts that the user brought along are no news to the user.
+# Data that the prompt already holds is no leak.
 _ECHOES = frozenset({ReasonCode.SECRET_LEAK, ReasonCode.PII_DETECTED})
 
 
@@ -30,12 +30,12 @@ _Ranked = tuple[tuple[int, int, int, str, str], Seen]
 
 
 def _ranked(seen: Seen, rank: int) -> _Ranked:
-    """Return the order of a sighting: by its place, then what the better search says."""
+    """Return a match with its sort key: by place, then by the rank of its search."""
     return (seen.start, rank, -seen.end, seen.code, str(seen.evidence)), seen
 
 
 class Holding:
-    """Where the searches stand in one text. Not to be shared."""
+    """Runs all searches over one text that comes in pieces. Not to be shared between texts."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Holding:
         self.decided = 0
 
     def add(self, text: str, *, final: bool = False) -> Iterator[Finding]:
-        """Yield what is decided with this piece, in the order of places.
+        """Yield the findings that this piece decides, in the order of places.
 
-        Then `decided` says up to where the text is free: nothing found later begins before.
+        Text before `decided_until` is free: nothing found later begins before it.
         """
         # INVARIANT: what is found does not depend on the pieces in which a text comes.
         text = self._waiting + text
@@ -79,7 +79,7 @@ class Holding:
         keep = decided - LONGEST_PADDING
         view = ascii_view(self._text)
         for number, seeker in enumerate(self._seekers):
-            # A search that is ahead of the others lets nothing go by going on.
+            # A search that is ahead of the others cannot release text, so it waits.
             if final or self._places[number] < decided:
                 self._seek(number, seeker, view, final=final)
             place = self._places[number]
@@ -106,7 +106,7 @@ class Holding:
         self._places[number] = undecided + base
 
     def _ready(self, *, final: bool) -> list[Finding]:
-        """Return what nothing can come before any more, each thing once."""
+        """Return findings that no later one can precede, each once."""
         self._seen.sort(key=itemgetter(0))
         count = len(self._seen)
         if not final:
@@ -116,7 +116,7 @@ class Holding:
         return [self._finding(each) for _, each in ready if self._is_new(each)]
 
     def _is_new(self, seen: Seen) -> bool:
-        """Return whether this says more than the last finding of the code that covers it."""
+        """Return whether no earlier finding of the code covers this one."""
         last = self._last.get(seen.code)
         if last and seen.end <= last.end and _STRICTNESS[seen.action] <= _STRICTNESS[last.action]:
             return False

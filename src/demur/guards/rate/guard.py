@@ -26,7 +26,7 @@ MOST_COST = 2**31
 
 
 class RateUse(msgspec.Struct, frozen=True, kw_only=True):
-    """One use of what is limited: by whom, how much, at which time, and the state before it."""
+    """One use of a limited resource: its key, cost, time, and the state before it."""
 
     key: str
     limit: RateLimit
@@ -45,7 +45,7 @@ class RateUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RateConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for where a limit is passed."""
+    """The action where a limit is exceeded."""
 
     action: Action = Action.BLOCK
 

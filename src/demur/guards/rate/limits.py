@@ -14,10 +14,10 @@ from demur.errors import InputError, InputTypeError
 
 __all__ = ["TOLERANCE", "RateLimit", "RateState", "Reckoning", "finite", "reckon"]
 
-# Levels are fractions; what differs by less than this differs by rounding.
+# Levels are fractions; smaller differences are rounding errors.
 TOLERANCE = 1e-9
 _LARGEST = 2**31
-# Times and levels beyond this are no times and levels.
+# Larger times and levels are invalid.
 _LAST = 2.0**53
 
 
@@ -43,7 +43,7 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rate(self) -> float:
-        """How many units run out in a second."""
+        """How many units drain in a second."""
         return self.count / self.per_s
 
     @property
@@ -53,12 +53,12 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The limit in a few characters; limits of one name share their counts."""
+        """A short name of the limit; limits of one name share their counts."""
         return f"{self.unit}:{self.count}/{self.per_s:g}/{self.most}"
 
 
 class RateState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a key: how full it was, and when that was."""
+    """The level of a key, and when it was measured."""
 
     level: float = 0.0
     at_s: float = 0.0
@@ -73,7 +73,7 @@ class RateState(msgspec.Struct, frozen=True, kw_only=True):
 class Reckoning(NamedTuple):
     """Whether a use is admitted, the state after it, and how long to wait if it is not.
 
-    `retry_after` is None for what no wait would make possible.
+    `retry_after` is None if no wait makes the use possible.
     """
 
     admitted: bool
@@ -82,7 +82,7 @@ class Reckoning(NamedTuple):
 
 
 def reckon(limit: RateLimit, state: RateState, now_s: float, cost: int) -> Reckoning:
-    """Return what becomes of a use of `cost` units at the time `now_s`."""
+    """Return whether a use of `cost` units at the time `now_s` is admitted."""
     elapsed = max(0.0, now_s - state.at_s)
     level = max(0.0, state.level - elapsed * limit.rate)
     # INVARIANT: in any stretch of time, at most the burst plus what the rate allows is admitted.
@@ -103,7 +103,7 @@ def _rounded_up(seconds: float) -> float:
 
 
 def finite(name: str, value: object) -> None:
-    """Refuse what is no number that can be reckoned with."""
+    """Raise an error if `value` is no finite number in range."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputTypeError.expected(f"`{name}`", "a number", value)
     if not abs(value) <= _LAST:

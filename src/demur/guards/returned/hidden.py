@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 __all__ = ["Hidden", "hidden_parts", "invisible_runs"]
 
-# Longer than this, an element is not hidden text but a part of the page.
+# A longer element is a part of the page, not hidden text.
 _LONGEST_ELEMENT = 4_000
 _ELEMENT = re.compile(
     r"<([a-z][a-z0-9]{0,15})\b[^<>]{0,600}?(?:display\s{0,3}:\s{0,3}none|visibility\s{0,3}:\s{0,3}hidden"
@@ -28,8 +28,8 @@ _STAND_IN = re.compile(
     r"|\[//\]:\s{0,3}#\s{0,3}[(\"']([^\n]{4,2000})",
     re.IGNORECASE,
 )
-# Tags spell out a text that nobody sees, unless they belong to a flag; overrides turn the
-# direction of writing; the rest takes no room at all.
+# Tag characters spell out an invisible text, unless they belong to a flag; overrides change
+# the direction of writing; the rest has no width.
 _TAGS = re.compile(
     "(?<!\U0001f3f4)(?<![\U000e0020-\U000e007f])[\U000e0001\U000e0020-\U000e007f]{2,}"
 )
@@ -38,7 +38,7 @@ _WIDTHLESS = re.compile("[\u200b\u2060-\u2064\ufeff]{4,}")
 
 
 class Hidden(NamedTuple):
-    """`text[start:end]`, and the sort of place that hides it."""
+    """`text[start:end]`, and the kind of place that hides it."""
 
     kind: str
     start: int
@@ -46,7 +46,7 @@ class Hidden(NamedTuple):
 
 
 def hidden_parts(text: str) -> Iterator[Hidden]:
-    """Yield what a reader of the document does not see."""
+    """Yield the parts that a reader of the document does not see."""
     if "<" in text:
         yield from _comments(text)
         for element in _ELEMENT.finditer(text):
@@ -59,7 +59,7 @@ def hidden_parts(text: str) -> Iterator[Hidden]:
 
 
 def invisible_runs(text: str) -> Iterator[Hidden]:
-    """Yield runs of characters without a shape that are no part of ordinary writing."""
+    """Yield runs of invisible characters that ordinary writing does not have."""
     if text.isascii():
         return
     for kind, sought in (("tags", _TAGS), ("direction", _OVERRIDES), ("widthless", _WIDTHLESS)):

@@ -1,7 +1,8 @@
-"""Find orders in what was retrieved for the model. Codes: CONTEXT_INJECTION, EXFILTRATION_RISK.
+"""The retrieval guard: orders in text retrieved for the model.
 
-The same look as at a tool's result: pages, documents and passages are data, whoever wrote
-them. Limits: as in `returned_text`; what several passages say together is not seen.
+Codes: CONTEXT_INJECTION, EXFILTRATION_RISK. It runs the check of `demur.guards.tool_result`:
+pages, documents and passages are data, whoever wrote them. Limits: as there; an order that is
+spread over several passages is not seen.
 """
 
 from collections.abc import Iterator
@@ -21,14 +22,14 @@ CODES = RETURNED_CODES
 
 
 class Passage(NamedTuple):
-    """A retrieved text, and where it came from, where that is known."""
+    """A retrieved text, and its source, where known."""
 
     text: str
     source: str = "document"
 
 
 class RetrievalConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for in passages. `rules`: others than the built-in ones."""
+    """Settings of the retrieval guard. `rules` replaces the built-in ones."""
 
     rules: RuleSet | None = None
 
@@ -37,5 +38,5 @@ _DEFAULT = RetrievalConfig()
 
 
 def check(event: Passage, config: RetrievalConfig = _DEFAULT) -> Iterator[Finding]:
-    """Yield what is to be seen in a passage, in the order of spans."""
+    """Yield the findings in a passage, in the order of spans."""
     yield from check_returned(event.text, event.source, config.rules, SURFACE)

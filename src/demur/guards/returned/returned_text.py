@@ -28,9 +28,9 @@ __all__ = ["RETURNED_CODES", "by_place", "check_returned", "returned_rules"]
 
 RETURNED_CODES: tuple[str, ...] = (ReasonCode.CONTEXT_INJECTION, ReasonCode.EXFILTRATION_RISK)
 
-# Rules for a user's text that say the same of a document.
+# Rules for a user's text that hold for a document too.
 _SHARED = ("OVERRIDE_", "FAKE_ROLE_", "LEAK_PROMPT", "LEAK_ABOVE", "LEAK_OTHER_", "EVADE_OVERSIGHT")
-# These count only where the reader cannot see them.
+# Rules that count only in hidden text.
 _ONLY_HIDDEN = "HIDDEN_"
 _STRICTER = {
     Action.WARN: Action.ESCALATE,
@@ -58,7 +58,7 @@ def returned_rules() -> RuleSet:
 def check_returned(
     text: str, source: str, rules: RuleSet | None, surface: Surface
 ) -> Iterator[Finding]:
-    """Yield what returned text holds that data should not, in the order of spans.
+    """Yield the findings in returned text, in the order of spans.
 
     Raises:
         InputError: The text is too long to be looked at in one piece.
@@ -71,7 +71,7 @@ def check_returned(
         parts = _apart(hidden_parts(text))
         many = flooded(hits)
         if any(rule.startswith(_ONLY_HIDDEN) for rule in many):
-            # What counts is behind what does not: look at the hidden parts by themselves.
+            # Hits in visible text used up the limit: scan the hidden parts by themselves.
             hits = [hit for hit in hits if not _needs_hiding(hit)]
             hits += filter(_needs_hiding, scan(_alone(text, parts), rules))
         for hit in hits:
@@ -87,7 +87,7 @@ def _as_injection(rule: Rule) -> Rule:
 
 
 def _seen(seen: Finding, text: str, source: str, place: Hidden | None, *, talk: bool) -> Finding:
-    """Return the finding with its source, stricter if it is hidden and milder if it is talk."""
+    """Return the finding with its source, stricter if hidden and milder if only mentioned."""
     assert seen.span is not None
     excerpt = " ".join(text[seen.span.start : seen.span.end].split())[:_EXCERPT]
     evidence: dict[str, Any] = {
@@ -124,7 +124,7 @@ def _alone(text: str, parts: Iterable[Hidden]) -> str:
 
 
 def _apart(parts: Iterable[Hidden]) -> list[Hidden]:
-    """Return the parts in order; one that begins within another goes with it."""
+    """Return the parts in order, overlapping ones merged."""
     apart: list[Hidden] = []
     for part in sorted(parts, key=lambda part: part.start):
         if apart and part.start < apart[-1].end:

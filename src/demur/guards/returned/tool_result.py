@@ -27,16 +27,16 @@ CODES: tuple[str, ...] = (*RETURNED_CODES, ReasonCode.PII_DETECTED)
 
 
 class ToolResult(NamedTuple):
-    """What a tool returned, and the tool's name, where it is known."""
+    """The text that a tool returned, and the tool's name, where known."""
 
     text: str
     tool: str = "tool"
 
 
 class ToolResultConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for in results.
+    """Settings of the tool-result guard.
 
-    `rules`: others than the built-in ones. `personal`: what certain personal data asks for;
+    `rules` replaces the built-in ones. `personal` is the action for certain personal data;
     None looks for none.
     """
 
@@ -48,7 +48,7 @@ _DEFAULT = ToolResultConfig()
 
 
 def check(event: ToolResult, config: ToolResultConfig = _DEFAULT) -> Iterator[Finding]:
-    """Yield what is to be seen in a tool's result, in the order of spans."""
+    """Yield the findings in a tool's result, in the order of spans."""
     found = list(check_returned(event.text, event.tool, config.rules, SURFACE))
     found += personal_findings(event.text, config.personal, SURFACE)
     yield from sorted(found, key=by_place)

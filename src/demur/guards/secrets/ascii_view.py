@@ -21,9 +21,9 @@ __all__ = ["AsciiView", "ascii_view", "read_as_ascii", "seek_in"]
 # How many invisible characters in a row are left out.
 _MOST_HIDDEN = 8
 _GAP = "\0"
-# So many different characters are replaced one by one; of more, each is looked at by itself.
+# Up to this many different characters are replaced one by one; more are translated at once.
 _MANY = 256
-# From here on nothing reads as ASCII.
+# No character from here on reads as ASCII.
 _OPAQUE = 0x20000
 _HIDDEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
@@ -42,7 +42,7 @@ _DIGITS = "".join(f"{zero}-{chr(ord(zero) + 9)}" for zero in _ZEROS)
 _FORMS = "\xaa\xb2\xb3\xb9\xba\u2070-\u209c\u2100-\u214f\u2460-\u24ff\ufe50-\ufe6f\uff01-\uff5e"
 _HIDDEN_LOW = _HIDDEN.partition("\U000e0000")[0]
 _SIGNS = f"{_HIDDEN_LOW}{_SPACES}{_DIGITS}{_FORMS}\u2010-\u2015\u2212"
-# All below the astral characters that may read as ASCII or as nothing; and the first of those.
+# All characters below U+10000 that may read as ASCII or as nothing.
 _OTHERS = frozenset(
     chr(point)
     for first, last in re.findall("(.)(?:-(.))?", _SIGNS, re.DOTALL)
@@ -52,9 +52,9 @@ _ASTRAL = "\U00010000"
 
 
 class AsciiView(NamedTuple):
-    """What a text reads as, and where its stretches begin: in that, and in the text.
+    """A text read as ASCII, and where its stretches begin in the view and in the text.
 
-    Without stretches, all is where it was. Each goes on as far as the next, or to the end.
+    Without stretches, places are the same in both. A stretch ends where the next begins.
     """
 
     text: str
@@ -62,7 +62,7 @@ class AsciiView(NamedTuple):
     origins: tuple[int, ...] = ()
 
     def begin(self, place: int) -> int:
-        """Return where reading goes on that stood at a place of the text."""
+        """Return the place in the view for a place in the text."""
         if not self.starts:
             return place
         stretch = bisect_right(self.origins, place) - 1
@@ -72,7 +72,7 @@ class AsciiView(NamedTuple):
         return min(self.starts[stretch] + place - self.origins[stretch], last)
 
     def origin(self, place: int, size: int) -> int:
-        """Return where in a text of that size a character stands; past the end, the end."""
+        """Return the place in a text of this size for a place in the view, up to its end."""
         if not self.starts:
             return place
         if place >= len(self.text):
@@ -81,14 +81,14 @@ class AsciiView(NamedTuple):
         return self.origins[stretch] + place - self.starts[stretch]
 
     def end(self, place: int) -> int:
-        """Return where in the text something ends that ends here."""
+        """Return the end in the text for an end in the view."""
         return self.origin(place - 1, 0) + 1
 
 
 class _Plain(dict[int, str]):
-    """What a character stands for by its code point, made when first asked for.
+    """The ASCII form of a character by its code point, computed on first use.
 
-    What is not assigned is not remembered: text from strangers must not fill the memory.
+    Unassigned code points are not cached: untrusted text must not fill the memory.
     """
 
     def __missing__(self, point: int) -> str:
@@ -105,7 +105,7 @@ _PLAIN = _Plain()
 
 
 def ascii_view(text: str) -> AsciiView:
-    """Return how a text reads; most texts read as they stand, and cost next to nothing."""
+    """Return the ASCII view of a text; for most texts it is the text itself."""
     if text.isascii():
         return AsciiView(text)
     characters = set(text)
@@ -134,7 +134,7 @@ def ascii_view(text: str) -> AsciiView:
 
 
 def _read(text: str, characters: set[str]) -> str:
-    """Return the text with each of its characters as the one of ASCII that it stands for."""
+    """Return the text with its characters replaced by their ASCII forms."""
     if len(characters) > _MANY:
         return text.translate(_PLAIN)
     for character in characters:
@@ -145,7 +145,7 @@ def _read(text: str, characters: set[str]) -> str:
 
 
 def _plain(character: str) -> str:
-    """Return the one character of ASCII that a character stands for, or itself."""
+    """Return the ASCII form of a character, or the character itself."""
     known = character in _OTHERS or character >= _ASTRAL
     if not known or _HIDDEN_RUN.match(character):
         return character
@@ -161,7 +161,7 @@ def _plain(character: str) -> str:
 
 
 def read_as_ascii(seeker: Seeker) -> Seeker:
-    """Return the search, made in what a text reads as; places are those of the text."""
+    """Return the search run in the ASCII view of a text; places are those of the text."""
     inner: Seek = seeker.seek
 
     def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
@@ -171,7 +171,7 @@ def read_as_ascii(seeker: Seeker) -> Seeker:
 
 
 def seek_in(view: AsciiView, seek: Seek, text: str, begin: int, *, final: bool) -> Sought:
-    """Return what a search for plain ASCII sees in the view of a text, by places of the text."""
+    """Run a search in the view of a text; places are those of the text."""
     if view.text is text:
         return seek(text, begin, final)
     seen, undecided = seek(view.text, view.begin(begin), final)

@@ -46,7 +46,7 @@ _VALUE = re.compile(
 )
 _CLOSING = re.compile(r"[\"'`,;<>)\]}|]|\\[\"nr]")
 _SHORTEST = 8
-# What is read from elsewhere, or leads elsewhere.
+# Expressions and references, which are no values themselves.
 _CODE = re.compile(
     r"[(\[{$]|::|\A(?:https?|data|arn|file|env|vault|op|ssm|aws):|\A[./~]|\A[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z"
 )
@@ -70,7 +70,7 @@ def _seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the s
 
 
 def _operators(text: str, begin: int) -> list[int]:
-    """Return the places where a value may be given to a name."""
+    """Return the places where a name may be assigned a value."""
     places = [match.start() for match in _OPERATOR.finditer(text, begin)]
     place = text.find(_PROSE, max(0, begin - 1))
     while place >= 0:
@@ -83,7 +83,7 @@ def _names_a_secret(text: str, place: int) -> bool:
     name = text[max(0, place - _NAME_WIDTH) : place].rstrip(_JOINT).lower()
     if name[-1:] not in _LAST_LETTERS or not name.translate(_JOINTS).endswith(_NAMES):
         return False
-    # The reach is cut at a character, not a word: a longer name is judged by its end.
+    # Only the last characters are read: a longer name is judged by its end.
     return not _OPEN_NAME.search(text[max(0, place - _REACH) : place].lower())
 
 
@@ -95,7 +95,7 @@ def _judge(text: str, value: re.Match[str]) -> Seen | None:
     secret = _cut(value)
     place = value.start()
     if _AWS_VALUE.fullmatch(secret) and _AWS_NAME.search(text, max(0, place - _REACH), place):
-        # Those that the provider's own pages show say so.
+        # The keys in the provider's documentation end in EXAMPLE.
         asked = Action.WARN if secret.endswith(_AWS_EXAMPLE) else Action.BLOCK
         return secret_seen("aws secret key", secret, value.start("value"), asked)
     if len(secret) < _SHORTEST or _CODE.search(secret) or is_placeholder(secret):

@@ -16,7 +16,7 @@ from demur.model.finding import Action
 
 __all__ = ["checked", "drawn", "for_tests", "url_password", "web_token"]
 
-# Fewer bits than any drawn key of its length has: `aaaaaaaabbbbbbbb` is no key.
+# A random key has more bits than this: `aaaaaaaabbbbbbbb` is no key.
 _FEWEST_BITS = 2.5
 # Example tokens of the standard's own web page all carry this subject.
 _EXAMPLE_SUBJECT = "1234567890"
@@ -31,7 +31,7 @@ _WEAK = frozenset(["admin", "pass", "pwd", "root", "secret", "guest", "user", "t
 
 
 def drawn(anchor: str, match: re.Match[str]) -> Action | None:
-    """Block what was drawn by a machine, pass what a person made up."""
+    """Block a random value, and pass a made-up one."""
     body = match["secret"].removeprefix(anchor)
     if is_placeholder(body) or bits_per_character(body) < _FEWEST_BITS:
         return None
@@ -44,7 +44,7 @@ def for_tests(anchor: str, match: re.Match[str]) -> Action | None:
 
 
 def checked(anchor: str, match: re.Match[str]) -> Action | None:
-    """Block what carries the issuer's checksum, record what only looks like it."""
+    """Block a token with a valid checksum, and record one with a wrong checksum."""
     secret = match["secret"]
     if len(secret) == len(anchor) + 36:
         return Action.BLOCK if ends_in_crc32(secret) else for_tests(anchor, match)
@@ -68,7 +68,7 @@ def _decoded(part: str) -> dict[str, object]:
 
 
 def url_password(_anchor: str, match: re.Match[str]) -> Action | None:
-    """Block a password in an address, unless it or its host is one for trying things out."""
+    """Block a password in a URL, unless the password or the host is one for tests."""
     password = match["secret"]
     if password.lower() in _WEAK or password == match["user"] or is_placeholder(password):
         return None

@@ -14,7 +14,7 @@ _OTHER = re.compile(r"[^A-Za-z0-9]")
 _WORD_START = re.compile(r"[A-Z](?=[a-z])")
 _KINDS = (_LOWER, _UPPER, _DIGIT, _OTHER)
 _HEX = re.compile(r"[0-9a-fA-F]+")
-# A random word of letters and digits changes its kind of character at half of its places, one
+# A random word of letters and digits changes the kind of character at half of its places, one
 # without capitals at 40 %; names with a number in them stay below 25 %.
 _MIXED = 0.25
 _SHORTEST = 16
@@ -39,9 +39,9 @@ def classes(text: str) -> int:
 
 
 def mixing(text: str) -> float:
-    """Return at what share of its inner places `text` changes its kind of character.
+    """Return the share of inner places at which `text` changes its kind of character.
 
-    A capital at the beginning of a word is no change: names in camel case are not mixed.
+    A capital at the start of a word is no change, so names in camel case are not mixed.
     """
     plain = _WORD_START.sub("a", _OTHER.sub("", text))
     kinds = _LOWER.sub("a", _UPPER.sub("A", _DIGIT.sub("0", plain)))
@@ -50,7 +50,7 @@ def mixing(text: str) -> float:
 
 
 def is_random(text: str) -> bool:
-    """Return whether `text` looks drawn by a machine: long, even, letters and digits mixed."""
+    """Return whether `text` looks random: long, even, letters and digits mixed."""
     if len(text) < _SHORTEST or not _DIGIT.search(text):
         return False
     if _HEX.fullmatch(text):

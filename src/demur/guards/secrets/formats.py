@@ -23,10 +23,10 @@ class Format(NamedTuple):
     kind: str
     anchor: str
     pattern: re.Pattern[str]
-    # The most characters that the form can have.
+    # The maximum length of the form.
     width: int
     check: Check
-    # What of the form stands before the anchor, if it does not begin with it.
+    # The part of the form before the anchor, if it does not begin with it.
     lead: re.Pattern[str] | None = None
 
 

@@ -23,7 +23,7 @@ __all__ = ["personal_data"]
 _REACH = 48
 _WIDTH = 48
 _DIGIT = re.compile(r"[0-9]")
-# What can begin a number comes first: so much text is passed over quickly.
+# Expressions begin with a digit or letter class, so the engine skips other text quickly.
 _CARD = re.compile(
     r"\d(?<![\w.+-]\d)(?:\d{3}([ .-])\d{4}\1\d{4}\1\d{1,7}|\d{3}([ .-])\d{6}\2\d{4,5}|\d{12,18}"
     r"|([ .-])\d(?:\3\d){11,17})(?!\w|[.-]\d)",
@@ -70,7 +70,7 @@ _SSN = re.compile(
 )
 _SSN_WORD = re.compile(r"\b(?:ssn|social security|social insurance|tax ?payer)\b", re.IGNORECASE)
 
-# Start, end, what it is, the number itself, and whether that is certain.
+# Start, end, kind, the number itself, and whether it is certain.
 _Found = tuple[int, int, str, str, bool]
 _SEPARATORS = re.compile(r"[ .-]")
 
@@ -80,7 +80,7 @@ def _cards(text: str, begin: int) -> Iterator[_Found]:
         digits = _SEPARATORS.sub("", match[0])
         begin = match.start() + 1
         if _NETWORKS.fullmatch(digits) and len(set(digits)) > 1 and luhn_holds(digits):
-            # A table of single digits may add up to a card; only groups are a form of cards.
+            # A table of single digits may pass the checksum; only groups look like a card.
             grouped = (match[1] or match[2]) is not None
             sure = grouped or _named(_CARD_WORD, text, match.start())
             yield match.start(), match.end(), "payment card", digits, sure
@@ -96,7 +96,7 @@ def _accounts(text: str, begin: int) -> Iterator[_Found]:
 
 
 def _account_end(match: re.Match[str]) -> int | None:
-    """Return where the account number ends that its country prescribes, if it checks out."""
+    """Return where the account number ends by its country's length, if its checksum holds."""
     wanted = _IBAN_SIZE.get(match[0][:2], 0)
     number = ""
     for place, character in enumerate(match[0]):
@@ -121,7 +121,7 @@ _KINDS: tuple[Callable[[str, int], Iterator[_Found]], ...] = (_cards, _accounts,
 
 
 def personal_data(sure: Action) -> Seeker:
-    """Return the search whose certain finds ask for `sure`; the others go on record."""
+    """Return a search with the action `sure` for certain matches; others are only recorded."""
 
     def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
         decided = len(text) if final else max(begin, len(text) - _WIDTH)

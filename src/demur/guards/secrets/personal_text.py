@@ -15,19 +15,19 @@ from demur.model.finding import Action, Finding, Span
 
 __all__ = ["personal_findings"]
 
-# All of these numbers have so many digits with nothing much between; most texts have none.
+# All of these numbers have this many digits close together; most texts have none.
 _FEWEST = 8
 _DIGITS = re2.compile(rb"[0-9](?:[ .-]?[0-9]){7}")
 _NO_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
 
 
 def personal_findings(text: str, action: Action | None, surface: Surface) -> Iterator[Finding]:
-    """Yield the personal numbers in `text`; none where no action is asked for."""
+    """Yield a finding for each personal number in `text`; none if `action` is None."""
     if action is None:
         return
     view = ascii_view(text)
     read = view.text.encode("ascii", "replace")
-    # Counting digits costs half of a search, and settles it for most texts.
+    # Counting digits costs half of a search, and rules out most texts.
     if len(read.translate(None, _NO_DIGITS)) < _FEWEST or not _DIGITS.search(read):
         return
     search = personal_data(action).in_ascii

@@ -12,7 +12,7 @@ _WORDS = re.compile(
     r"|12345|abcdef|98765|deadbeef",
     re.IGNORECASE,
 )
-# Brackets, variables and calls are read somewhere else; runs of one character hide the rest.
+# Brackets and variables refer to a value elsewhere; runs of one character mask it.
 _STANDS_FOR = re.compile(r"[<>{}]|\$[A-Za-z_({]|%[A-Za-z_(]|\[[A-Z_ ]+\]|(.)\1{3}|\.\.\.|…")
 
 

@@ -17,12 +17,12 @@ _ANCHOR = "-----BEGIN "
 _HEAD = re.compile(r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _HEAD_WIDTH = 80
 _GAP = re.compile(r"(?:\s|\\[nr]){0,64}")
-# Either base 64 or a header field of the armour, as `Proc-Type:`.
+# Either base 64 or a header field of the armour, such as `Proc-Type:`.
 _FIRST_WORD = re.compile(r"[A-Za-z0-9+/=-]{0,80}:?")
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
 _BODY = re.compile(r"(?:[A-Za-z0-9+/=:,.()\s-]|\\[nr])*")
 _END = re.compile(r"-----END [A-Z0-9 ]{2,48}-----")
-# Real keys hold long runs of one character, so only what no key holds says that it is none.
+# Real keys may hold long runs of one character, so only these texts show that it is none.
 _STANDS_FOR = re.compile(r"\.\.\.|EXAMPLE|REDACTED|PLACEHOLDER")
 _LONGEST = 8192
 
@@ -45,7 +45,7 @@ def _seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the s
 def _key_end(text: str, place: int, final: bool) -> int | None:  # noqa: FBT001 - passed on
     """Return where the key that may begin here ends; its own place if there is none.
 
-    Nothing is returned as long as more text could change the answer.
+    Returns None as long as more text could change the answer.
     """
     size = len(text)
     if not final and size < place + _HEAD_WIDTH:

@@ -42,12 +42,12 @@ _ACCOUNTS = frozenset(
     )
 )
 _SOCIAL = frozenset(["078051120", "219099999", "123456789", "457555462", "001010001"])
-# Numbers for tests are padded with zeros; one in some ten thousand real ones has so many.
+# Test numbers are padded with zeros; about one real number in ten thousand has this many.
 _MOST_ZEROS = 8
 
 
 def is_published(entity: str, number: str) -> bool:
-    """Return whether a number, without what separates its parts, is an example."""
+    """Return whether a number, without separators, is published as an example."""
     if entity == "payment card":
         return number in _CARDS or number.count("0") >= _MOST_ZEROS
     if entity == "bank account":

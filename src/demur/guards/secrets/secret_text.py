@@ -19,13 +19,13 @@ from demur.guards.text_rules.seeking import Seeker, Seen, Sought
 __all__ = ["FORMATTED_SECRETS"]
 
 _LONGEST_LEAD = 26
-# A candidate that begins before this much of the end shows its whole anchor.
+# A candidate that begins before this tail shows its whole anchor.
 _TAIL = _LONGEST_LEAD + LONGEST_ANCHOR
 _RUN = re.compile(r"[!-~]*")
 
 
 def _anchor_set() -> Any:
-    """Return what finds all anchors in one pass; the numbers are those of the formats."""
+    """Return a set that finds all anchors in one pass, numbered like the formats."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.literal = True

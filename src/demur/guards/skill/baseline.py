@@ -20,14 +20,14 @@ _LENGTH = 32
 
 
 def fingerprint(path: str, rule: str, code: str, lines: str, number: int) -> str:
-    """Return what a finding is known by; `number` tells apart those that are alike."""
+    """Return the identity of a finding; `number` separates identical ones."""
     # INVARIANT: a fingerprint does not depend on the number of a line.
     text = "\0".join((path, rule, code, " ".join(lines.split()), str(number)))
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
 
 
 def write_baseline(findings: Iterable[Finding]) -> str:
-    """Return the baseline that accepts all `findings`, as text for a file."""
+    """Return the text of a baseline file that accepts all `findings`."""
     rows = [
         {
             "fingerprint": finding.evidence["fingerprint"],
@@ -47,14 +47,14 @@ def read_baseline(text: str) -> frozenset[str]:
     """Return the fingerprints that a baseline accepts.
 
     Raises:
-        InputError: It is no baseline.
+        InputError: `text` is not a baseline.
     """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError("the baseline is not JSON", help=_HELP) from error
     if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION:
-        raise InputError(f"the baseline does not say `{SCHEMA_VERSION}`", help=_HELP)
+        raise InputError(f"the baseline has no schema_version `{SCHEMA_VERSION}`", help=_HELP)
     rows = data.get("findings")
     if not isinstance(rows, list):
         raise InputError("the baseline has no list of findings", help=_HELP)
@@ -65,4 +65,4 @@ def read_baseline(text: str) -> frozenset[str]:
     return known
 
 
-_HELP = "`--write-baseline` makes one"
+_HELP = "create one with `--write-baseline`"

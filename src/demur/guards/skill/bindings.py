@@ -11,30 +11,30 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Key(NamedTuple):
-    """A variable: the function that it belongs to, and its name."""
+    """A variable: its function and its name."""
 
     scope: str
     name: str
 
 
 class Binding(NamedTuple):
-    """A variable, and a value that it takes."""
+    """A variable, and a value that is assigned to it."""
 
     key: Key
     value: ast.expr
 
 
 class Binder:
-    """Walks a file once and notes which value each variable takes, and where names are used."""
+    """Walks a file once and collects the values of its variables and the scopes of its names."""
 
     def __init__(self) -> None:
-        # By the id of a name or of a function's arguments.
+        # Keyed by the id of a name or of a function's arguments.
         self.scopes: dict[int, str] = {}
-        # Of two functions with one name nobody knows which is called.
+        # None for a name that two functions share: the call is ambiguous.
         self.functions: dict[str, Function | None] = {}
 
     def bindings(self, tree: ast.Module) -> Iterator[Binding]:
-        """Yield each variable with a value that it takes."""
+        """Yield each variable with a value that is assigned to it."""
         stack: list[tuple[ast.AST, str]] = [(tree, "")]
         while stack:
             node, scope = stack.pop()
@@ -94,5 +94,5 @@ def _pairs(parts: list[ast.expr], value: ast.expr) -> Iterator[tuple[ast.expr, a
 
 
 def is_self(node: ast.expr) -> bool:
-    """Return whether `node` is the object that a method works on."""
+    """Return whether `node` is `self` or `cls`."""
     return isinstance(node, ast.Name) and node.id in {"self", "cls"}

@@ -17,21 +17,20 @@ SURFACE = Surface.SKILL
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder's files by their path below it, with `/` between the parts."""
+    """A folder's files by relative path, with `/` between the parts."""
 
     files: Mapping[str, bytes]
     name: str = ""
-    # Path and why it was not read.
+    # Path -> why it was not read.
     omitted: Mapping[str, str] = {}
 
 
 class SkillConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What the reader of a report has settled beforehand.
+    """The settings of a scan.
 
-    `allow_imports`: modules whose import needs no remark, with all that is below them.
-    `allow_hosts`: hosts that may be reached, with all names below them. `actions`: another
-    action for a rule, by its id. `trust_comments`: whether comments in the skill may allow
-    what is short of a block; the skill's author wrote them.
+    `allow_imports`: modules that may be imported, with their submodules. `allow_hosts`: hosts
+    that may be reached, with their subdomains. `actions`: replaces the action of a rule, by its
+    id. `trust_comments`: whether comments by the skill's author may allow findings below a block.
     """
 
     allow_imports: tuple[str, ...] = ()
@@ -40,9 +39,9 @@ class SkillConfig(msgspec.Struct, frozen=True, kw_only=True):
     trust_comments: bool = True
 
     def allows_import(self, module: str) -> bool:
-        """Return whether importing `module` was settled."""
+        """Return whether the settings allow importing `module`."""
         return any(f"{module}.".startswith(f"{name}.") for name in self.allow_imports)
 
     def allows_host(self, host: str) -> bool:
-        """Return whether reaching `host` was settled."""
+        """Return whether the settings allow reaching `host`."""
         return any(f".{host}".endswith(f".{name}") for name in self.allow_hosts)

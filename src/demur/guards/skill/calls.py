@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 EXECUTORS = frozenset({"eval", "exec", "six.exec_", "code.InteractiveInterpreter.runsource"})
-# A shell reads the first argument of these.
+# Functions that pass their first argument to a shell.
 SHELLS = frozenset(
     {
         "os.popen",
@@ -104,7 +104,7 @@ DECODERS = frozenset(
 READERS = frozenset({"open", "io.open", "codecs.open", "os.open", "sqlite3.connect", "shutil.copy"})
 ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
 TOKENS = frozenset({"os.getenv", "os.environ.get", "os.environ.pop", "os.environ.__getitem__"})
-# What they return says nothing of what they were given.
+# The result of these does not carry the origin of their arguments.
 CARRIERS = frozenset({"len", "isinstance", "hash", "bool", "print", "id", "type", "hasattr"})
 WIPERS = frozenset({"shutil.rmtree", "os.removedirs", "send2trash.send2trash"})
 
@@ -130,9 +130,9 @@ NETWORK = (
     "websockets",
     "xmlrpc.client",
 )
-# What stays on this machine, or only has to do with addresses.
+# Functions that stay on this machine or only convert addresses.
 _LOCAL = frozenset({"socket.socketpair", "socket.gethostname", "socket.inet_aton", "socket.ntohs"})
-# Methods of a client or connection by which data goes out.
+# Methods of a client or connection that send data.
 SENDERS = frozenset(
     {
         "connect_ex",
@@ -162,7 +162,7 @@ SENDERS = frozenset(
     }
 )
 
-# Where private keys, tokens and stored logins lie.
+# Paths of private keys, tokens and stored logins.
 SECRET_PLACE = re.compile(
     r"\.ssh(?:/|\\|$)|\bid_(?:rsa|dsa|ecdsa|ed25519)\b(?!\.pub)|\.aws[/\\]|\.netrc\b|\.pgpass\b"
     r"|\.git-credentials\b|\.docker[/\\]config\.json|\.kube[/\\]config|\.gnupg\b|/etc/shadow"
@@ -175,7 +175,7 @@ SECRET_PLACE = re.compile(
 SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|PRIVATE_?KEY|SESSION_?KEY", re.IGNORECASE
 )
-# What is written here runs at each login or start, or opens the machine to others.
+# Files that run at each login or start, or that open the machine to others.
 STARTUP_PLACE = re.compile(
     r"\.(?:bashrc|bash_profile|zshrc|zprofile|profile)\b|\.ssh[/\\]authorized_keys|/etc/sudoers"
     r"|/etc/(?:cron|rc\.local|systemd|ld\.so\.preload|profile)|LaunchAgents|LaunchDaemons"

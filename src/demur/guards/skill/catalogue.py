@@ -14,22 +14,22 @@ from demur.model.finding import Action
 
 __all__ = ["RULES", "rule_of"]
 
-_READ = "read what it does, or have it done by plain code"
+_READ = "read what it does, or replace it by plain code"
 RULES: Mapping[str, Rule] = {rule.id: rule for rule in (*PYTHON_RULES, *FILE_RULES)}
 _WHY: Mapping[str, tuple[str, str]] = {
-    Code.RCE_RISK: ("code that nobody has read would run", _READ),
+    Code.RCE_RISK: ("unreviewed code would run", _READ),
     Code.OBFUSCATED_CODE: ("code that hides what it does cannot be judged", _READ),
     Code.EXFILTRATION_RISK: ("private data would leave this machine", REMOVE),
     Code.DESTRUCTIVE_ACTION: ("data would be lost for good", "limit it to the skill's own files"),
-    Code.PRIVILEGE_ESCALATION: ("it takes rights that the agent does not hold", BY_HAND),
+    Code.PRIVILEGE_ESCALATION: ("it takes rights that the agent does not have", BY_HAND),
     Code.SKILL_INJECTION: ("an agent would follow it against its user", REMOVE),
-    Code.SECRET_LEAK: ("whoever has the skill has the credential", "revoke it, and remove it"),
+    Code.SECRET_LEAK: ("everyone who has the skill has the credential", "revoke it, and remove it"),
 }
 
 
 def rule_of(rule_id: str, code: str, action: Action) -> Rule:
-    """Return the rule of this id, or for one from elsewhere what its code says about it."""
+    """Return the rule of this id; for a rule of another surface, one explained by its code."""
     if rule_id in RULES:
         return RULES[rule_id]
-    why, fix = _WHY.get(code, ("the code's own page says why", BY_HAND))
+    why, fix = _WHY.get(code, ("see the page of the reason code", BY_HAND))
     return Rule(rule_id, Code(code), action, why, fix)

@@ -35,18 +35,18 @@ _ROTATIONS = frozenset({"rot13", "rot_13", "hex", "base64"})
 
 
 class Folded(NamedTuple):
-    """A constant, and whether reading the source would not have shown it."""
+    """A constant, and whether the source disguises it."""
 
     value: Any
     hidden: bool = False
 
 
 class _Unknown(Exception):  # noqa: N818 - not an error: the expression is no constant
-    """The expression is settled only at run time."""
+    """The expression is not constant."""
 
 
 class Folder:
-    """Folds the expressions of one file, each of them once. `constants`: names set only once."""
+    """Folds the expressions of one file, each once. `constants`: names assigned once."""
 
     def __init__(self, constants: Mapping[str, ast.expr]) -> None:
         self._constants = constants
@@ -54,12 +54,12 @@ class Folder:
         self._strings: dict[int, str] = {}
 
     def fold(self, node: ast.expr, depth: int = 0) -> Folded | None:
-        """Return the constant that `node` comes to, or None if it is settled at run time."""
+        """Return the constant value of `node`, or None if it is not constant."""
         if depth > _DEEPEST:
             return None
         key = id(node)
         if key not in self._folded:
-            # A name that leads back to itself is no constant.
+            # A name that refers to itself is not constant.
             self._folded[key] = None
             try:
                 self._folded[key] = self._value(node, depth)
@@ -68,7 +68,7 @@ class Folder:
         return self._folded[key]
 
     def strings(self, node: ast.expr, depth: int = 0) -> str:
-        """Return the constant texts in an expression, joined as the parts of a path would be."""
+        """Return the constant texts in an expression, joined by slashes like a path."""
         key = id(node)
         if key not in self._strings:
             self._strings[key] = ""
@@ -137,10 +137,10 @@ def _sum(node: ast.BinOp, inner: Callable[[ast.expr], Folded]) -> Folded:
     left, right = inner(node.left), inner(node.right)
     match node.op, left.value, right.value:
         case ast.Add(), str() | bytes(), str() | bytes():
-            # Text and bytes do not add up; the caller takes that for no constant.
+            # Adding text to bytes raises; the caller treats that as not constant.
             value: Any = left.value
             value += right.value
-            # Long texts are broken over lines; short pieces of one word are hidden.
+            # Authors break long texts over lines; joining short pieces disguises a word.
             return Folded(value, left.hidden or right.hidden or len(value) <= _SHORT)
         case ((ast.Add() | ast.Sub() | ast.BitXor()), int(), int()):
             return Folded(_number(node.op, left.value, right.value), True)

@@ -20,7 +20,7 @@ from demur.guards.skill.sighting import Sighting
 
 __all__ = ["scan_file"]
 
-# Stubs (`.pyi`) are never run.
+# Stubs (`.pyi`) never run.
 _PYTHON = frozenset({".py", ".pyw"})
 _SHELL = frozenset({".bash", ".command", ".ksh", ".sh", ".zsh"})
 _OTHER_SHELLS: Mapping[str, Language] = {
@@ -43,7 +43,7 @@ _SHEBANG = re.compile(rb"#![^\n]*\b(?:(ba|z|k|da)?sh|(python[\d.]*))\b")
 def scan_file(
     document: Document, data: bytes, files: Mapping[str, bytes], config: SkillConfig
 ) -> Iterator[Sighting]:
-    """Yield what one file holds, read as the kind of file that it is."""
+    """Yield the hits in one file, read by its kind."""
     yield from see_bytecode(document.path, data, files)
     kind = _kind(document.path, data)
     if not is_binary(data):
@@ -58,7 +58,7 @@ def scan_file(
 
 
 def _kind(path: str, data: bytes) -> str | None:
-    """Return which reader takes the file, or None if none does."""
+    """Return the kind of the file, or None if no reader takes it."""
     place = PurePosixPath(path)
     suffix = place.suffix.lower()
     named = {**dict.fromkeys(_PYTHON, "python"), **dict.fromkeys(_SHELL, "shell")}

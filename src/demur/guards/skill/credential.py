@@ -14,7 +14,7 @@ from demur.model.finding import Action
 __all__ = ["see_credentials"]
 
 _SEEKERS = (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
-# A value that only its name calls secret is as often an example, or no value at all.
+# A value that is secret only by its name is often an example or a placeholder.
 _DOUBTFUL = "assigned secret"
 _LONGEST = 2_000_000
 

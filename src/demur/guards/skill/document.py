@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
 
 class Document:
-    """The text of one file. Offsets count characters; lines end as Python's do."""
+    """The text of one file. Offsets count characters; lines end as in Python."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -38,14 +38,14 @@ class Document:
         return Place(line, offset - self.starts[line - 1] + 1)
 
     def line(self, number: int) -> str:
-        """Return a line with its end; the empty text if there is none of that number."""
+        """Return a line with its end; an empty text if there is no such line."""
         if not 1 <= number <= len(self.starts):
             return ""
         end = self.starts[number] if number < len(self.starts) else len(self.text)
         return self.text[self.starts[number - 1] : end]
 
     def offset(self, number: int, column: int) -> int:
-        """Return the offset of a column of a line, counted in UTF-8 bytes as syntax trees do."""
+        """Return the offset of a line and column; columns count UTF-8 bytes, as in syntax trees."""
         widths = self._widths(number)
         if widths is not None:
             column = bisect_right(widths, column) - 1
@@ -53,7 +53,7 @@ class Document:
         return min(start + column, len(self.text))
 
     def _widths(self, number: int) -> list[int] | None:
-        """Return how many bytes come before each character of a line; None if one each."""
+        """Return the byte offset of each character of a line; None if the line is ASCII."""
         if number not in self._known:
             line = self.line(number)
             sizes = (len(letter.encode("utf-8", "surrogatepass")) for letter in line)
@@ -62,9 +62,9 @@ class Document:
 
 
 def decode(data: bytes) -> str:
-    """Return the text that spans count in: UTF-8 without its mark, broken bytes replaced.
+    """Decode a file: UTF-8 without its byte order mark, broken bytes replaced.
 
-    Two-byte forms count where the file begins with their mark, as scripts of Windows do.
+    A file that starts with a UTF-16 mark is decoded as UTF-16, as Windows scripts often are.
     """
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return data.decode("utf-16", "replace").encode("utf-8", "replace").decode("utf-8")

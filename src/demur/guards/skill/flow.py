@@ -32,7 +32,7 @@ _DULL = ("hashlib.", "hmac.", "logging.", "os.path.exists", "os.path.isfile", "o
 
 
 class Origin(Flag):
-    """What a value is made of."""
+    """The sources of a value."""
 
     PLAIN = 0
     REMOTE = auto()
@@ -57,7 +57,7 @@ class Flow:
         self._settle(bindings)
 
     def of(self, node: ast.expr | None, depth: int = 0) -> Origin:
-        """Return what `node` is made of."""
+        """Return the origin of `node`."""
         if node is None or depth > _DEEPEST:
             return Origin.PLAIN
         if id(node) not in self._memo:
@@ -75,7 +75,7 @@ class Flow:
                 return
 
     def _arguments(self, tree: ast.Module) -> Iterator[Binding]:
-        """Yield what calls hand to the functions of the same file."""
+        """Yield the arguments that calls pass to functions of the same file."""
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
                 continue
@@ -108,7 +108,7 @@ class Flow:
             case ast.Subscript(value=base, slice=key):
                 return self._item(base, key, depth)
             case _:
-                # Whoever calls a lambda gets what it returns.
+                # A lambda has the origin of the value that it returns.
                 return Origin.PLAIN if isinstance(node, ast.Compare) else self._parts(node, depth)
 
     def _parts(self, node: ast.AST, depth: int) -> Origin:

@@ -1,12 +1,15 @@
 """Scan a skill or plugin folder before it is trusted.
 
-Codes: RISKY_IMPORT, RCE_RISK, OBFUSCATED_CODE, SKILL_INJECTION; for what its commands and code
-would do also EXFILTRATION_RISK, DESTRUCTIVE_ACTION, PRIVILEGE_ESCALATION, SECRET_LEAK; for what
-could not be judged GUARDRAIL_PARTIAL; for a comment that allows nothing POLICY_VIOLATION.
+Codes: RISKY_IMPORT, RCE_RISK, OBFUSCATED_CODE, SKILL_INJECTION; for commands and code also
+EXFILTRATION_RISK, DESTRUCTIVE_ACTION, PRIVILEGE_ESCALATION, SECRET_LEAK; for files that could not
+be judged GUARDRAIL_PARTIAL; for invalid allow comments POLICY_VIOLATION.
 
-Limits: Python, shell, PowerShell, Markdown and manifests are read; other languages and compiled
-files are named as not judged. Values are followed by name within one Python file, so data that
-takes a detour through another file, a database or `setattr` is lost. Nothing is run.
+A comment `demur: allow CODE -- reason` allows a finding on its line. The skill's author writes it,
+so it explains and never decides: a block stays, and the report lists every allowed finding.
+
+Limits: the guard reads Python, shell, PowerShell, Markdown and manifests; it names other languages
+and compiled files as not judged. It follows values by name within one Python file, so data that
+passes through another file, a database or `setattr` is lost. Nothing is run.
 """
 
 from collections import Counter
@@ -40,7 +43,7 @@ CODES = (
 _LONGEST_DETAIL = 120
 _AROUND = 500
 _LONGEST_LINES = 10_000
-# So much of a secret is told from other text; a longer part of it may have been cut off.
+# This prefix identifies a secret in a text that may be cut off inside it.
 _TELLING = 6
 
 
@@ -52,19 +55,19 @@ class Suppressed(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """What was seen in a skill, and what its own comments allow."""
+    """The findings in a skill, and those that its own comments allow."""
 
     findings: tuple[Finding, ...]
     suppressed: tuple[Suppressed, ...]
 
 
 def check(event: Skill, config: SkillConfig) -> Iterator[Finding]:
-    """Yield a finding for each thing in the skill that speaks against trusting it, by file."""
+    """Yield the findings that speak against trusting the skill, by file."""
     yield from inspect(event, config).findings
 
 
 def inspect(event: Skill, config: SkillConfig) -> Inspection:
-    """Return the findings by file and place, and apart from them what comments allow."""
+    """Return the findings by file and position, and separately those that comments allow."""
     findings: list[Finding] = []
     suppressed: list[Suppressed] = []
     for path in sorted({*event.files, *event.omitted}):
@@ -78,7 +81,7 @@ def inspect(event: Skill, config: SkillConfig) -> Inspection:
 
 
 class _File:
-    """One file of the skill, on its way from sightings to findings."""
+    """Scans one file of the skill and turns hits into findings."""
 
     def __init__(self, path: str, event: Skill, config: SkillConfig) -> None:
         self._path = path
@@ -144,7 +147,7 @@ class _File:
         )
 
     def _lines(self, start: int, end: int) -> str:
-        """Return the lines that a finding stands on, or of very long ones the part around it."""
+        """Return the lines of a finding, cut to the part around it if they are very long."""
         document = self._document
         first, last = document.place(start).line, document.place(max(start, end - 1)).line
         begin = max(document.starts[first - 1], start - _AROUND)
@@ -158,14 +161,14 @@ class _File:
         }
 
     def _clean(self, text: str) -> str:
-        """Return `text` without what no record may hold: a secret, or half a character."""
+        """Return `text` without secrets and lone surrogates, which no record may hold."""
         for secret in self._secrets:
             text = text.partition(secret[:_TELLING])[0]
         return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _distinct(sightings: list[Sighting]) -> Iterator[Sighting]:
-    """Yield one sighting for each rule and place."""
+    """Yield one hit for each rule and span."""
     seen: set[tuple[str, int, int]] = set()
     for one in sightings:
         key = (one.rule, one.start, one.end)

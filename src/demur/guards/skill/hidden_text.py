@@ -18,7 +18,7 @@ _STYLED = re.compile(
     r"[^\"']{0,200}[\"'][^>]{0,200}>(?P<text>.{0,4000}?)</(?P=tag)\s*>",
     re.IGNORECASE | re.DOTALL,
 )
-# Words by which a text speaks to whoever works with it, rather than of it.
+# Words that address the agent.
 _ADDRESSED = re.compile(
     r"\b(?:ai|assistant|agent|claude|chatgpt|gpt|copilot|gemini|language model|llm)\b"
     r"(?:[^.\n]{0,60}\b(?:must|should|always|never|do not|don't|ignore|please)\b|\s*:)"
@@ -31,12 +31,12 @@ _WORTH_SHOWING = 20
 class _Hidden(NamedTuple):
     start: int
     end: int
-    # The text that a style keeps from view; a comment is meant to be unseen.
+    # The text that a style hides; empty for a comment.
     styled: str
 
 
 def see_hidden(text: str, orders: Sequence[Sighting]) -> Iterator[Sighting]:
-    """Yield the orders found in `text`, those that are hidden as blocks, and other hidden texts."""
+    """Yield `orders`, with a block for each hidden one, and other hidden texts."""
     hidden = sorted({*_comments(text), *_styled(text)})
     starts = [one.start for one in hidden]
     ends = [0]
@@ -64,7 +64,7 @@ def _comments(text: str) -> Iterator[_Hidden]:
     start = text.find(_OPEN)
     while start >= 0:
         close = text.find(_CLOSE, start)
-        # Left open, it hides all that follows.
+        # An open comment hides the rest of the file.
         end = len(text) if close < 0 else close + len(_CLOSE)
         yield _Hidden(start, end, "")
         start = text.find(_OPEN, end)

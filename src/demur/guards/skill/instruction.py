@@ -12,7 +12,7 @@ __all__ = ["see_instructions"]
 
 
 def see_instructions(text: str) -> Iterator[Sighting]:
-    """Yield what in `text` tries to take over the agent that reads it."""
+    """Yield the instructions in `text` that try to take over an agent."""
     try:
         hits = scan(text, builtin_rules(SURFACE))
     except InputError as error:

@@ -1,6 +1,6 @@
 """Manifests of skills, plugins and packages: rights, install scripts, sources and commands.
 
-Values are found in the parsed data and placed where their text first stands in the file.
+A hit in the parsed data is placed at the first occurrence of its text in the file.
 """
 
 import json
@@ -43,7 +43,7 @@ _BROAD = re.compile(
     r"|(?:fs|file|net|exec)[\w.]*[:=]\*",
     re.IGNORECASE,
 )
-# A whole shell is much, but a skill may say that it needs one.
+# A whole shell is broad, but a skill may declare that it needs one.
 _SHELL = re.compile(r"bash|shell", re.IGNORECASE)
 _AT_INSTALL = frozenset(
     {"install", "postinstall", "preinstall", "preprepare", "prepare", "postprepare", "setup"}
@@ -64,14 +64,14 @@ _SOURCE_KEYS = re.compile(
 
 
 class _Value(NamedTuple):
-    """A text in a manifest, and the keys that lead to it."""
+    """A text in a manifest, and the path of keys to it."""
 
     path: tuple[str, ...]
     text: str
 
 
 def scan_manifest(document: Document, config: SkillConfig) -> Iterator[Sighting]:
-    """Yield what a manifest asks for or starts that it should not."""
+    """Yield the hits for the rights, scripts, sources and servers of a manifest."""
     try:
         data = _read(document.path, document.text)
         values = list(_values(data))
@@ -86,14 +86,14 @@ def scan_manifest(document: Document, config: SkillConfig) -> Iterator[Sighting]
 
 
 def scan_requirements(document: Document, config: SkillConfig) -> Iterator[Sighting]:
-    """Yield the sources in a list of requirements that may give other code tomorrow."""
+    """Yield the sources in a requirements file that are not pinned or not encrypted."""
     for found in _REQUIREMENT.finditer(document.text):
         for seen in _sources(_Value(("dependencies",), found[0]), config):
             yield seen._replace(start=found.start(), end=found.end())
 
 
 def scan_front_matter(text: str, config: SkillConfig) -> Iterator[Sighting]:
-    """Yield what the head of a Markdown file asks for that it should not."""
+    """Yield the hits in the front matter of a Markdown file."""
     try:
         values = list(_values(_yaml(text)))
     except _FAILURES:
@@ -106,7 +106,7 @@ def _read(path: str, text: str) -> Any:
         try:
             return json.loads(text)
         except ValueError:
-            # Hosts take comments and trailing commas, and so does YAML.
+            # Hosts accept comments and trailing commas, and so does YAML.
             text = _SLASHES.sub("", text).replace("\t", "  ")
     if path.endswith(".toml"):
         return tomllib.loads(text)
@@ -114,7 +114,7 @@ def _read(path: str, text: str) -> Any:
 
 
 def _yaml(text: str) -> Any:
-    """Return the data of a YAML text, once it is known not to be nested too deep to be built."""
+    """Return the data of a YAML text; check its depth before building it."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -125,7 +125,7 @@ def _yaml(text: str) -> Any:
 
 
 def _values(data: Any) -> Iterator[_Value]:
-    """Yield the texts in the data, each behind its keys; what is shared is visited once."""
+    """Yield the texts in the data with their keys; shared parts are visited once."""
     stack: list[tuple[tuple[str, ...], Any]] = [((), data)]
     seen: set[int] = set()
     while stack and len(seen) < _MOST:
@@ -141,7 +141,7 @@ def _values(data: Any) -> Iterator[_Value]:
 
 
 def _place(text: str, value: str) -> tuple[int, int]:
-    """Return where a value stands; the start if it is written in another way."""
+    """Return the span of a value; the start of the file if it is written differently."""
     for form in (value, json.dumps(value)[1:-1]):
         start = text.find(form) if form else -1
         if start >= 0:
@@ -175,7 +175,7 @@ def _scripts(value: _Value) -> Iterator[Sighting]:
     within = value.path[-2] if len(value.path) > 1 else ""
     if within == "scripts" and key in _AT_INSTALL and not _HARMLESS.fullmatch(value.text):
         detail = f"`{key}` runs at installation"
-        # Some of them run only where the sources are worked on.
+        # `prepare` runs only in a development checkout.
         action = Action.WARN if key.endswith("prepare") else None
         evidence = {"command": value.text[:80]}
         yield Sighting("INSTALL_SCRIPT", 0, 0, detail, evidence, action=action)
@@ -211,7 +211,7 @@ def _is_local(host: str) -> bool:
 
 
 def _servers(text: str, data: Any, config: SkillConfig) -> Iterator[Sighting]:
-    """Yield servers that are started from a package without a version, or over plain HTTP."""
+    """Yield servers that run an unpinned package or are reached over plain HTTP."""
     servers = data.get("mcpServers") or data.get("servers") if isinstance(data, dict) else None
     if not isinstance(servers, Mapping):
         return
@@ -246,7 +246,7 @@ def _quoted(word: str) -> str:
 
 
 def _build(text: str, data: Any) -> Iterator[Sighting]:
-    """Yield code of the folder that a build would run."""
+    """Yield code of the folder that a build runs."""
     system = data.get("build-system", {})
     if isinstance(system, Mapping) and system.get("backend-path"):
         place = _place(text, "backend-path")

@@ -50,7 +50,7 @@ def is_instruction(path: str) -> bool:
 
 
 def scan_markdown(document: Document, config: SkillConfig) -> Iterator[Sighting]:
-    """Yield orders, hidden text, and what the commands and code in the text would do."""
+    """Yield instructions, hidden text, and the hits in commands and code of the text."""
     heeded = is_instruction(document.path)
     for seen in _all(document, config):
         if heeded or seen.action is None:
@@ -88,7 +88,7 @@ def _fences(text: str) -> Iterator[_Fence]:
 
 def _code(path: str, fence: _Fence, config: SkillConfig) -> Iterator[Sighting]:
     if fence.language in _SHELLS:
-        # Each prompt becomes spaces, so that every offset stays the same.
+        # Replace each prompt by spaces, so that offsets stay the same.
         text = fence.text
         if fence.language in {"console", "shell-session"} or _PROMPT.match(text):
             text = _commands(text)
@@ -98,7 +98,7 @@ def _code(path: str, fence: _Fence, config: SkillConfig) -> Iterator[Sighting]:
 
 
 def _commands(text: str) -> str:
-    """Return the lines behind a prompt at their places, and nothing of the output."""
+    """Return the lines after a prompt at their offsets; output lines become blanks."""
     lines = []
     for line in text.split("\n"):
         found = _PROMPT.match(line)
@@ -113,6 +113,6 @@ def _python(path: str, fence: _Fence, config: SkillConfig) -> Iterator[Sighting]
         inner = Document(path, fence.text)
         yield from _moved(scan_python(inner, config, snippet=True), fence.start)
         return
-    # Indented as a whole: it is the body of a block, so that every offset stays the same.
+    # Parse an indented fence as the body of a block, so that offsets stay the same.
     inner = Document(path, f"if 1:\n{fence.text}")
     yield from _moved(scan_python(inner, config, snippet=True), fence.start - len("if 1:\n"))

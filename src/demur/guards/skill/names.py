@@ -38,14 +38,14 @@ _DEEPEST = 40
 
 
 class Names(NamedTuple):
-    """The names of one file: what they were imported as, and those that hold one constant."""
+    """The names of one file: imported names, own functions, and constants."""
 
     known: Mapping[str, str]
     own: frozenset[str]
     folder: Folder
 
     def path(self, node: ast.expr, depth: int = 0) -> str | None:
-        """Return the dotted name that `node` stands for, or None if the file does not say."""
+        """Return the dotted name that `node` stands for, or None if it is unknown."""
         if depth > _DEEPEST:
             return None
         match node:
@@ -61,11 +61,11 @@ class Names(NamedTuple):
                 return None
 
     def fold(self, node: ast.expr | None) -> Folded | None:
-        """Return the constant that `node` comes to, or None if it is settled only at run time."""
+        """Return the constant value of `node`, or None if it is not constant."""
         return None if node is None else self.folder.fold(node)
 
     def hides(self, node: ast.expr) -> bool:
-        """Return whether the way to what `node` stands for was disguised."""
+        """Return whether the name of `node` was disguised."""
         match node:
             case ast.Attribute(value=base):
                 return self.hides(base)
@@ -124,7 +124,7 @@ def read_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> Names:
                     if isinstance(target, ast.Name):
                         assigned.setdefault(target.id, []).append(value)
             case ast.AugAssign(target=ast.Name(id=name), value=value):
-                # Two values: it is no constant.
+                # Count it twice, so that the name is not a constant.
                 assigned.setdefault(name, []).extend((value, value))
             case _:
                 pass

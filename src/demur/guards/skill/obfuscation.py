@@ -20,11 +20,11 @@ __all__ = ["see_blobs", "see_lookalikes", "see_strange_characters"]
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]+")
 _OPENS = "\u202a\u202b\u202d\u202e"
 _ISOLATES = "\u2066\u2067\u2068"
-# Zero-width characters, in runs or inside a word; joiners between other letters are script.
+# Zero-width characters, in runs or inside a Latin word; other scripts need joiners.
 _INVISIBLE = re.compile(
     "[\u200b\u2060-\u2064\u180e\ufeff]{2,}|(?<=[A-Za-z])[\u200b-\u200d\u2060\u00ad\ufeff](?=[A-Za-z])"
 )
-# A letter in tags can spell out any ASCII text; flags of regions use them behind a black flag.
+# Tag characters can spell any ASCII text; region flags use them after a black flag.
 _TAGS = re.compile("(?<!\U0001f3f4)[\U000e0020-\U000e007e]{2,}(?![\U000e0020-\U000e007f])")
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
 _BLOB = re.compile(
@@ -37,7 +37,7 @@ _Item = TypeVar("_Item")
 
 
 def see_strange_characters(text: str, *, code: bool) -> Iterator[Sighting]:
-    """Yield what is reordered or invisible in `text`; in code it weighs more than in prose."""
+    """Yield reordered or invisible text; in code it weighs more than in prose."""
     if text.isascii():
         return
     yield from _limited(_bidi(text, code=code))
@@ -55,12 +55,12 @@ def _seen(rule: str, found: re.Match[str], detail: str, action: Action | None = 
 
 
 def _limited(items: Iterable[_Item]) -> Iterator[_Item]:
-    """Yield the first few of `items`; the rest would say nothing new."""
+    """Yield the first few of `items`; more would add nothing."""
     return islice(items, _MOST)
 
 
 def _bidi(text: str, *, code: bool) -> Iterator[Sighting]:
-    """Yield the first control of each line that has some; closed ones matter less."""
+    """Yield the first bidi control of each line; balanced ones weigh less."""
     done = 0
     for found in _BIDI.finditer(text):
         if found.start() < done:
@@ -82,7 +82,7 @@ def _is_closed(line: str) -> bool:
 
 
 def see_lookalikes(text: str) -> Iterator[Sighting]:
-    """Yield names in Python code that look like other names, or are read as other names."""
+    """Yield names in Python code that look like other names or normalise to them."""
     if text.isascii():
         return
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
@@ -96,7 +96,7 @@ def see_lookalikes(text: str) -> Iterator[Sighting]:
                     end = start + len(token.string)
                     yield Sighting("TEXT_LOOKALIKE", start, end, detail, evidence)
     except (tokenize.TokenError, SyntaxError, IndexError):
-        # What is broken is reported by the parser.
+        # The parser reports broken files.
         return
 
 
@@ -113,7 +113,7 @@ def _script(letter: str) -> str:
 
 
 def see_blobs(text: str) -> Iterator[Sighting]:
-    """Yield long encoded texts in a file that decodes."""
+    """Yield long encoded texts in a file that calls a decoder."""
     if not _DECODES.search(text):
         return
     for found in _limited(_BLOB.finditer(text)):

@@ -23,7 +23,7 @@ _LANGUAGES: Mapping[str, str] = {
     ".ts": "TypeScript",
     ".vbs": "VBScript",
 }
-# A program here is there to be run.
+# A program in one of these folders is meant to run.
 _RUN_FOLDERS = frozenset({"bin", "hooks", "scripts", "tools"})
 _UNCHECKED = 1
 _CHECKED_HASH = 3
@@ -35,7 +35,7 @@ def is_binary(data: bytes) -> bool:
 
 
 def see_other(path: str, data: bytes) -> Iterator[Sighting]:
-    """Yield that a file was not judged, if it could run."""
+    """Yield a hit for a file that could run and is not read."""
     place = PurePosixPath(path)
     if data.startswith(_NATIVE):
         yield Sighting("FILE_BINARY", 0, 0, "a compiled program or library")
@@ -61,7 +61,7 @@ def _shebang(data: bytes) -> str | None:
 
 
 def see_bytecode(path: str, data: bytes, files: Mapping[str, bytes]) -> Iterator[Sighting]:
-    """Yield bytecode that runs in place of a source which is not there, or not looked at."""
+    """Yield bytecode without a source file, or that Python never compares with its source."""
     if not path.endswith(_BYTECODE):
         return
     place = PurePosixPath(path)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 __all__ = ["Parsed", "Trouble", "parse"]
 
-# A line at the margin that starts a statement; those that go on with one do not count.
+# A line at the margin that starts a statement; `else` and the like continue one.
 _STATEMENT = re.compile(r"^(?!(?:else|elif|except|finally|case)\b)[A-Za-z_@]", re.MULTILINE)
 _DECORATED = re.compile(r"(?:@[^\n]*\n)+\Z")
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -21,7 +21,7 @@ _MOST_PARTS = 5000
 
 
 class Trouble(NamedTuple):
-    """Where parsing failed, counted as syntax trees count, and why."""
+    """The position of a syntax error, in the units of syntax trees, and its message."""
 
     line: int
     column: int
@@ -29,14 +29,14 @@ class Trouble(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What could be parsed, and the first thing that could not."""
+    """The tree of the parts that parse, and the first problem."""
 
     tree: ast.Module
     trouble: Trouble | None
 
 
 def parse(text: str) -> Parsed:
-    """Return the tree of `text`, or of those of its statements that can be parsed."""
+    """Return the tree of `text`, or of the statements in it that parse."""
     try:
         return Parsed(_tree(text), None)
     except _FAILURES as error:
@@ -45,7 +45,7 @@ def parse(text: str) -> Parsed:
 
 def _tree(text: str) -> ast.Module:
     with warnings.catch_warnings():
-        # A file's own dubious escapes are its author's concern, not ours.
+        # Invalid escapes in a scanned file must not warn our user.
         warnings.simplefilter("ignore")
         return ast.parse(text)
 

@@ -10,7 +10,7 @@ from demur.guards.skill.sighting import Sighting
 
 __all__ = ["see_damage", "see_native_tricks", "see_startup_writes"]
 
-# A root, a home, or a folder that a system needs: nothing narrower.
+# A root, a home or a system folder, and nothing narrower.
 _VITAL = re.compile(
     r"(?:/|~/?|/(?:bin|boot|etc|home|lib|opt|root|srv|usr|var|Users|System|Library)/?"
     r"|[A-Za-z]:[/\\]*(?:Windows|Users)?[/\\]*|\$HOME/?)\*?"

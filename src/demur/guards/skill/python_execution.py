@@ -24,12 +24,12 @@ def see_executions(source: PythonSource) -> Iterator[Sighting]:
 
 
 def executed_text(source: PythonSource, call: ast.Call) -> str | None:
-    """Return the literal that a call runs as code, or None if there is none to read."""
+    """Return the literal text that a call runs as code, or None."""
     return source.text(_code(source, call))
 
 
 def _code(source: PythonSource, call: ast.Call) -> ast.expr:
-    """Return the expression that holds the code, past a `compile` around it."""
+    """Return the expression that holds the code, inside a `compile` if there is one."""
     first = call.args[0]
     if isinstance(first, ast.Call) and source.names.path(first.func) == "compile" and first.args:
         return first.args[0]
@@ -52,7 +52,7 @@ def _execution(source: PythonSource, call: ast.Call, path: str) -> Sighting:
 
 
 def _was_decoded(node: ast.expr) -> bool:
-    """Return whether a constant is more than pieces joined: reversed, rotated or by number."""
+    """Return whether a constant was reversed, rotated or built from numbers."""
     return any(
         isinstance(part, ast.Subscript)
         or (isinstance(part, ast.Name) and part.id == "chr")
@@ -62,7 +62,7 @@ def _was_decoded(node: ast.expr) -> bool:
 
 
 def see_hidden_names(source: PythonSource) -> Iterator[Sighting]:
-    """Yield calls whose function is reached by a name that was put together."""
+    """Yield calls whose function is reached by an assembled name."""
     told: set[int] = set()
     for call, path in source.calls:
         if path in _DANGEROUS and source.names.hides(call.func):
@@ -92,7 +92,7 @@ def _lookup(source: PythonSource, call: ast.Call) -> Iterator[Sighting]:
 
 
 def see_unpickling(source: PythonSource) -> Iterator[Sighting]:
-    """Yield calls that read data which can carry code."""
+    """Yield calls that load data which can carry code."""
     for call, path in source.calls:
         if path not in UNPICKLERS or not call.args or _is_safe(source, call, path):
             continue

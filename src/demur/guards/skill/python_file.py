@@ -1,7 +1,7 @@
-"""Python files, by their syntax tree: what runs, where it comes from, and what leaves.
+"""Scan a Python file by its syntax tree, with every check in turn.
 
-Text that a file would run as Python or as a shell command is judged in the same way, with
-the call that runs it as the place. Nothing is imported or run.
+Text that the file would run as Python or as a shell command is scanned as well; its hits are
+placed at the call that runs it. Nothing is imported or run.
 """
 
 import ast
@@ -50,7 +50,7 @@ _CHECKS: tuple[Check, ...] = (
     see_install_hooks,
 )
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
-# Codecs by which other code is run than the one that is read.
+# Codecs that turn the file into other code than a reader sees.
 _TRANSFORMS = re.compile(
     r"utf[-_]?(?:7|16|32)|unicode[-_]escape|raw[-_]unicode[-_]escape|rot[-_]?13|punycode|idna"
     r"|(?:hex|base64|zlib|bz2|uu|quopri)(?:[-_]codec)?"
@@ -61,9 +61,9 @@ _DEEPEST = 3
 def scan_python(
     document: Document, config: SkillConfig, *, depth: int = 0, snippet: bool = False
 ) -> Iterator[Sighting]:
-    """Yield what the file holds.
+    """Yield the hits in a file.
 
-    A file that cannot be parsed is a sighting itself; a snippet may be unfinished.
+    A file that cannot be parsed is a hit itself; a snippet may be incomplete.
     """
     source = PythonSource(document, config)
     if source.trouble is not None and not snippet:
@@ -74,7 +74,7 @@ def scan_python(
         try:
             yield from check(source)
         except RecursionError:
-            # One check that is lost must not take the others with it.
+            # A check that fails must not stop the others.
             yield Sighting("UNPARSED", 0, 0, "nested too deep to be judged in full")
     yield from see_lookalikes(document.text)
     yield from see_blobs(document.text)
@@ -84,7 +84,7 @@ def scan_python(
 
 
 def _nested(source: PythonSource, depth: int) -> Iterator[Sighting]:
-    """Yield what is in texts that the file runs, placed at the call that runs them."""
+    """Yield the hits in texts that the file runs, placed at the call that runs them."""
     for call, path in source.calls:
         if path in EXECUTORS and call.args:
             text = executed_text(source, call)
@@ -104,7 +104,7 @@ def _at(source: PythonSource, call: ast.Call, seen: Sighting) -> Sighting:
 
 
 def _texts(source: PythonSource) -> Iterator[Sighting]:
-    """Yield orders to an agent in docstrings, which hosts hand to models as descriptions."""
+    """Yield instructions in docstrings, which hosts pass to models as descriptions."""
     for node in source.nodes:
         match node:
             case (
@@ -126,7 +126,7 @@ def _texts(source: PythonSource) -> Iterator[Sighting]:
 
 
 def see_codec(data: bytes) -> Iterator[Sighting]:
-    """Yield a declared encoding by which the file runs as other text than it shows."""
+    """Yield a declared encoding that makes the file run as other text than it shows."""
     for line in data.split(b"\n", 2)[:2]:
         found = _COOKIE.match(line)
         if found and _TRANSFORMS.fullmatch(name := found[1].decode("ascii").lower()):

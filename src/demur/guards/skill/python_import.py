@@ -32,7 +32,7 @@ _RULES = {module: rule for rule, modules in _POWERS.items() for module in module
 
 
 def see_imports(source: PythonSource) -> Iterator[Sighting]:
-    """Yield the first import of each risky module, and imports that are settled at run time."""
+    """Yield the first import of each risky module, and dynamic imports."""
     idle = _idle(source.tree)
     seen: set[str] = set()
     for node in source.nodes:
@@ -84,7 +84,7 @@ def _import(source: PythonSource, node: ast.AST, module: str, seen: set[str]) ->
 
 
 def _risky(module: str) -> str | None:
-    """Return the risky module that `module` is or stands in."""
+    """Return the risky module that `module` is or belongs to."""
     while module:
         if module in _RULES:
             return module
@@ -93,7 +93,7 @@ def _risky(module: str) -> str | None:
 
 
 def _is_hideable(module: str) -> bool:
-    """Return whether somebody may want to hide the import of a module."""
+    """Return whether an author may want to hide the import of a module."""
     return _risky(module) is not None or module.partition(".")[0] in _TOOLS
 
 

@@ -41,7 +41,7 @@ def _setup(source: PythonSource) -> Iterator[Sighting]:
 
 
 def _commands(source: PythonSource) -> Iterator[Sighting]:
-    """Yield the classes of the commands that start programs, run text or reach out."""
+    """Yield the command classes that start programs, run text or use the network."""
     named = {
         part.id
         for call, _ in source.calls

@@ -15,7 +15,7 @@ from demur.model.finding import Action
 __all__ = ["command_text", "see_downloads", "see_processes", "see_reverse_shells"]
 
 _RUNNERS = PROCESSES | {"exec", "runpy.run_path", "os.startfile", "importlib.import_module"}
-# The word behind one of these is a program itself.
+# The word after one of these is a program itself.
 _INLINE = frozenset({"-c", "-e", "/c", "-Command", "-EncodedCommand", "-enc"})
 _INTERPRETER = re.compile(
     r"(?:/\S*/)?(?:python[\d.]*|bash|sh|zsh|node|perl|ruby|powershell|pwsh|chmod)\b"
@@ -24,21 +24,21 @@ _WRITERS = frozenset({"write", "write_bytes", "write_text"})
 
 
 def see_processes(source: PythonSource) -> Iterator[Sighting]:
-    """Yield commands that come from elsewhere or are put together for a shell."""
+    """Yield commands that are downloaded, decoded or assembled for a shell."""
     started = False
     for call, path in source.calls:
         if path not in PROCESSES or not call.args:
             continue
         yield from _command(source, call, path)
         if path.startswith("os.") and not started and not source.config.allows_import("os"):
-            # Modules that can do nothing else are seen where they are imported.
+            # Modules made for processes are reported at their import; `os` is not.
             started = True
             detail = f"starts a program: `{source.quote(call)}`"
             yield source.see("PY_PROCESS_START", call, detail)
 
 
 def command_text(source: PythonSource, call: ast.Call) -> str | None:
-    """Return the command line that a call would run, or None if it is settled at run time."""
+    """Return the command line that a call runs, or None if it is not constant."""
     folded = source.names.fold(call.args[0])
     if folded is None:
         return None
@@ -69,7 +69,7 @@ def _command(source: PythonSource, call: ast.Call, path: str) -> Iterator[Sighti
 
 
 def _programs(node: ast.expr) -> Iterator[ast.expr]:
-    """Yield the parts of a command that say what runs; other parts are what it works on."""
+    """Yield the parts of a command that name the program or its code; skip plain operands."""
     match node:
         case ast.List(elts=[first, *rest]) | ast.Tuple(elts=[first, *rest]):
             yield from _programs(first)
@@ -85,7 +85,7 @@ def _programs(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _is_mixed(node: ast.expr) -> bool:
-    """Return whether text is put together here, rather than handed on."""
+    """Return whether the expression assembles text."""
     match node:
         case ast.JoinedStr() | ast.BinOp():
             return True
@@ -174,7 +174,7 @@ def _is_interpreter(node: ast.expr) -> bool:
 
 
 def _shape(node: ast.expr) -> str:
-    """Return what makes two names or texts the same; the empty text for anything larger."""
+    """Return a key that equal names or texts share; an empty text for larger expressions."""
     match node:
         case ast.Name(id=name):
             return f"name {name}"
@@ -187,7 +187,7 @@ def _shape(node: ast.expr) -> str:
 
 
 def see_reverse_shells(source: PythonSource) -> Iterator[Sighting]:
-    """Yield where a connection becomes the standard streams of a process."""
+    """Yield calls that make a connection the standard streams of a process."""
     for call, path in source.calls:
         if path == "os.dup2" and _is_stream(call) and Origin.REMOTE in source.flow.of(call.args[0]):
             yield source.see("PY_REVERSE_SHELL", call, "hands its streams to a connection")
@@ -199,7 +199,7 @@ def see_reverse_shells(source: PythonSource) -> Iterator[Sighting]:
 
 
 def _is_stream(call: ast.Call) -> bool:
-    """Return whether a call replaces the standard input, output or errors."""
+    """Return whether a call replaces standard input, output or error."""
     match call.args:
         case [_, ast.Constant(value=0 | 1 | 2), *_]:
             return True

@@ -6,7 +6,7 @@ from demur.model.finding import Action
 
 __all__ = ["PYTHON_RULES"]
 
-_DECLARE = "allow the module by --allow-import if the skill needs it"
+_DECLARE = "allow the module with --allow-import if the skill needs it"
 PYTHON_RULES = (
     Rule(
         "PY_IMPORT_PROCESS",
@@ -40,7 +40,7 @@ PYTHON_RULES = (
         "PY_IMPORT_DYNAMIC",
         Code.RISKY_IMPORT,
         Action.WARN,
-        "which module is loaded is settled only when it runs",
+        "the module name is known only at run time",
         "import by name, or choose from a fixed table",
     ),
     Rule(
@@ -54,7 +54,7 @@ PYTHON_RULES = (
         "PY_EXEC_REMOTE",
         Code.RCE_RISK,
         Action.BLOCK,
-        "whoever serves the download decides what runs here",
+        "the server of the download decides what runs here",
         "ship the code with the skill, where it can be read",
     ),
     Rule(
@@ -68,7 +68,7 @@ PYTHON_RULES = (
         "PY_EXEC_DYNAMIC",
         Code.RCE_RISK,
         Action.ESCALATE,
-        "what runs is settled only at run time",
+        "the code that runs is known only at run time",
         "call a function from a fixed table, or parse with ast.literal_eval",
     ),
     Rule(
@@ -82,21 +82,21 @@ PYTHON_RULES = (
         "PY_HIDDEN_NAME",
         Code.OBFUSCATED_CODE,
         Action.BLOCK,
-        "the name is put together so that a search does not find it",
+        "the name is assembled so that a search does not find it",
         "write the name out",
     ),
     Rule(
         "PY_SHELL_DYNAMIC",
         Code.RCE_RISK,
         Action.ESCALATE,
-        "a shell runs text that is put together at run time",
+        "a shell runs text that is assembled at run time",
         "pass the arguments as a list, without a shell",
     ),
     Rule(
         "PY_DOWNLOAD_RUN",
         Code.RCE_RISK,
         Action.BLOCK,
-        "a file is fetched and run, and nobody has read it",
+        "a downloaded file runs without review",
         "ship the file with the skill, or check it against a digest before it runs",
     ),
     Rule(
@@ -117,22 +117,22 @@ PYTHON_RULES = (
         "PY_UNPICKLE",
         Code.RCE_RISK,
         Action.WARN,
-        "reading such data runs what its writer put into it",
-        "read JSON, or another form that holds data alone",
+        "loading such data runs code that its author put into it",
+        "use JSON, or another format that holds only data",
     ),
     Rule(
         "PY_UNPICKLE_REMOTE",
         Code.RCE_RISK,
         Action.BLOCK,
-        "whoever serves the data decides what runs here",
-        "send JSON, or another form that holds data alone",
+        "the server of the data decides what runs here",
+        "send JSON, or another format that holds only data",
     ),
     Rule(
         "PY_UNPICKLE_DECODED",
         Code.OBFUSCATED_CODE,
         Action.ESCALATE,
-        "data that can carry code is decoded first, so nobody sees what it carries",
-        "ship JSON, or another form that holds data alone",
+        "data that can carry code is decoded first, so review cannot see the code",
+        "ship JSON, or another format that holds only data",
     ),
     Rule(
         "PY_SECRET_SENT",
@@ -146,14 +146,14 @@ PYTHON_RULES = (
         Code.EXFILTRATION_RISK,
         Action.ESCALATE,
         "a credential leaves as content, not as a login to the service it belongs to",
-        "send it as a header, to the service it belongs to, and to no other",
+        "send it as a header, and only to the service it belongs to",
     ),
     Rule(
         "PY_SECRET_READ",
         Code.EXFILTRATION_RISK,
         Action.ESCALATE,
         "one file reads private keys or stored logins and can reach the network",
-        "check that what is read stays here",
+        "check that the data stays on this machine",
     ),
     Rule(
         "PY_DESTROYS",
@@ -173,8 +173,8 @@ PYTHON_RULES = (
         "PY_STARTUP",
         Code.PRIVILEGE_ESCALATION,
         Action.ESCALATE,
-        "what is written there runs or counts each time, long after the skill is gone",
-        "leave the user's own settings alone",
+        "a file there runs at every login or start, long after the skill is gone",
+        "do not change the user's own settings",
     ),
     Rule(
         "PY_INSTALL_HOOK",
@@ -194,7 +194,7 @@ PYTHON_RULES = (
         "PY_CODEC",
         Code.OBFUSCATED_CODE,
         Action.BLOCK,
-        "the file is decoded to other code than the one that people read",
+        "the file is decoded to other code than reviewers read",
         "save it as UTF-8",
     ),
     Rule(
@@ -202,7 +202,7 @@ PYTHON_RULES = (
         Code.OBFUSCATED_CODE,
         Action.WARN,
         "a long encoded text that is decoded here can hold anything",
-        "ship it as a file of its own kind",
+        "ship it as a separate file of its own type",
     ),
     Rule(
         "PY_TEXT",

@@ -16,7 +16,7 @@ __all__ = ["drop_hosts", "see_secrets"]
 _LOGINS = frozenset({"auth", "cert", "headers", "verify", "proxies", "timeout"})
 _CONTENT = Origin.SECRET | Origin.ENVIRONMENT
 _OPENERS = frozenset({"open", "read_bytes", "read_text"})
-# Hosts where anyone can make an address that shows its maker what arrives.
+# Hosts where anyone can create an address and read what is sent to it.
 _DROPS = re.compile(
     r"https?://(?:[\w-]+\.)*(?:webhook\.site|requestbin\.\w+|pipedream\.net|ngrok(?:-free)?\.\w+"
     r"|ngrok\.io|burpcollaborator\.net|oastify\.com|interact\.sh|oast\.\w+|beeceptor\.com"
@@ -27,7 +27,7 @@ _DROPS = re.compile(
 
 
 def drop_hosts(text: str, config: SkillConfig) -> Iterator[Sighting]:
-    """Yield addresses at which anybody may collect data."""
+    """Yield addresses at which anyone can collect data."""
     for found in _DROPS.finditer(text):
         host = urlsplit(found[0]).hostname or ""
         if not config.allows_host(host):
@@ -36,7 +36,7 @@ def drop_hosts(text: str, config: SkillConfig) -> Iterator[Sighting]:
 
 
 def see_secrets(source: PythonSource) -> Iterator[Sighting]:
-    """Yield what sends private data, and files that read it and could send it."""
+    """Yield calls that send private data, and reads of it in files that could send it."""
     sent = list(_sent(source))
     yield from sent
     if sent or not any(is_network(path) for _, path in source.calls):
@@ -74,7 +74,7 @@ def _sends(source: PythonSource, call: ast.Call, path: str | None) -> bool:
 
 
 def _content(call: ast.Call) -> Iterator[ast.expr]:
-    """Yield what goes out as content; a header is how one logs in."""
+    """Yield the arguments that are sent as content; headers are for login."""
     yield from call.args
     for keyword in call.keywords:
         if keyword.arg not in _LOGINS:

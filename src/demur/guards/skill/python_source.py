@@ -31,17 +31,17 @@ class PythonSource:
 
     @cached_property
     def names(self) -> Names:
-        """What the names of the file stand for."""
+        """The dotted names that names of the file stand for."""
         return read_names(self.tree, self.nodes)
 
     @cached_property
     def flow(self) -> Flow:
-        """Where the values of the file come from; worked out only if a check asks."""
+        """The origins of the file's values; computed on first use."""
         return Flow(self.tree, self.names)
 
     @cached_property
     def calls(self) -> tuple[tuple[ast.Call, str | None], ...]:
-        """Every call with the dotted name of what it calls, in the order of the file."""
+        """Every call with the dotted name of its function, in the order of the file."""
         found = [node for node in self.nodes if isinstance(node, ast.Call)]
         found.sort(key=lambda node: (node.lineno, node.col_offset))
         return tuple((node, self.names.path(node.func)) for node in found)
@@ -49,14 +49,14 @@ class PythonSource:
     def see(
         self, rule: str, node: ast.AST, detail: str, action: Action | None = None, **evidence: Any
     ) -> Sighting:
-        """Return the sighting of a rule at `node`."""
+        """Return a hit of a rule at `node`."""
         start = self.document.offset(getattr(node, "lineno", 1), getattr(node, "col_offset", 0))
         last = getattr(node, "end_lineno", None)
         end = start if last is None else self.document.offset(last, node.end_col_offset)  # type: ignore[attr-defined]
         return Sighting(rule, start, max(start, end), detail, evidence, action=action)
 
     def text(self, node: ast.expr | None) -> str | None:
-        """Return the constant text that `node` comes to, or None."""
+        """Return the constant text of `node`, or None."""
         folded = self.names.fold(node)
         return folded.value if folded and isinstance(folded.value, str) else None
 

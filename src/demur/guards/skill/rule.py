@@ -12,7 +12,7 @@ REMOVE = "remove it, or do not trust the skill"
 
 
 class Rule(NamedTuple):
-    """One rule: its code, what it asks for, why it matters, and what helps."""
+    """One rule: its code, its action, why it matters, and how to fix it."""
 
     id: str
     code: ReasonCode

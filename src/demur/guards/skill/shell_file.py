@@ -21,7 +21,11 @@ _NARROW = re.compile(r"[^/~$\\%].*|~/\.[^/*]+/[^*].*", re.DOTALL)
 
 
 def scan_shell(text: str, language: Language = Language.SHELL) -> Iterator[Sighting]:
-    """Yield what the commands in `text` would do that they should not."""
+    """Yield the hits for the commands in `text`.
+
+    The folder that a script will run in is unknown. So a deletion of a relative path, or of a
+    tool's own hidden folder, is escalated instead of blocked.
+    """
     for finding in check(Command(text=text, language=language), _CONFIG):
         span = finding.span or Span(start=0, end=0)
         rule = str(finding.evidence.get("rule", finding.code))

@@ -11,7 +11,7 @@ _MILDER = {Action.BLOCK: Action.ESCALATE, Action.ESCALATE: Action.WARN, Action.W
 
 
 class Sighting(NamedTuple):
-    """One thing seen in a file. Code and action are the rule's where they are not given."""
+    """A rule that holds at a place in a file. Code and action default to the rule's."""
 
     rule: str
     start: int

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 class Allowance(NamedTuple):
-    """A comment that allows codes or rules on its line; without a reason it allows nothing."""
+    """A comment that allows codes or rules on its line; it needs a reason."""
 
     line: int
     start: int
@@ -36,7 +36,7 @@ class Allowance(NamedTuple):
 
 
 def allowances(document: Document) -> list[Allowance]:
-    """Return the comments of a file that allow something."""
+    """Return the allow comments of a file."""
     if "demur:" not in document.text:
         return []
     found = _ALLOW.finditer(document.text)
@@ -47,14 +47,14 @@ def _allowance(document: Document, found: re.Match[str]) -> Allowance:
     body = found[1].replace("-->", " ").strip()
     names, *rest = _DASH.split(f" {body}", maxsplit=1)
     line = document.place(found.start()).line
-    # A comment that stands alone is for the line below it.
+    # A comment on its own line is for the line below.
     alone = not document.text[document.starts[line - 1] : found.start()].strip()
     words = tuple(_NAME.findall(names))
     return Allowance(line + alone, *found.span(), words, "".join(rest).strip())
 
 
 def misuses(found: Iterable[Allowance], codes: Iterable[str]) -> Iterator[Sighting]:
-    """Yield the comments that allow nothing: without a reason, or of an unknown name."""
+    """Yield the allow comments without a reason or with an unknown name."""
     known = {*RULES, *codes}
     for one in found:
         if not one.reason:

@@ -27,7 +27,7 @@ class _Piece:
 
 
 class Folding:
-    """The folded bytes of a text so far, and the way back to its characters."""
+    """The folded bytes of a text so far, with a map back to its characters."""
 
     def __init__(self, start: int) -> None:
         self._pieces: deque[_Piece] = deque()
@@ -44,11 +44,11 @@ class Folding:
 
     @property
     def fed(self) -> int:
-        """Where the characters end that were folded."""
+        """The end of the characters that were folded."""
         return self._fed
 
     def add(self, text: str, *, final: bool) -> None:
-        """Fold what comes next."""
+        """Fold the next piece of text."""
         text = self._waiting + text
         self._waiting = "" if final or text[-1:] not in CAPITALS else text[-1:]
         if self._waiting:
@@ -76,7 +76,7 @@ class Folding:
         return piece.character + piece.folded.span(inside, inside + 1)[0]
 
     def forget(self, byte: int) -> None:
-        """Drop the bytes before this one, and with them the way back from them."""
+        """Drop the bytes before this one, and their map to characters."""
         if byte > self.base:
             self.data = self.data[byte - self.base :]
             self.base = byte

@@ -15,11 +15,11 @@ from demur.scan.window import Window
 
 __all__ = ["MOST_HITS", "Matcher", "Sighting"]
 
-# Of one rule in one text: more of the same says nothing new.
+# Hits of one rule in one text; more say nothing new.
 MOST_HITS = 50
-# Stretches near to each other are looked at together, up to so many bytes.
+# Stretches near each other are searched together, up to this many bytes.
 _SECTION = 16 << 10
-# In so many places it pays to ask for one pattern more before anything else.
+# In up to this many places it pays to check one more pattern first.
 _FEW = 2
 
 _Span = tuple[int, int]
@@ -34,7 +34,7 @@ class Sighting(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A rule, its patterns with the rarest first, and which of them the database must have seen."""
+    """A rule, its patterns with the rarest first, and the indexes of those in the database."""
 
     rule: Rule
     patterns: tuple[Pattern, ...]
@@ -42,7 +42,7 @@ class _Plan(NamedTuple):
 
 
 class Matcher:
-    """The rules of a set, ready to be found. Safe to share between threads."""
+    """Finds the rules of a set. Safe to share between threads."""
 
     def __init__(self, rules: RuleSet, *, engine: EngineType | None = None) -> None:
         patterns: dict[Pattern, int] = {}
@@ -53,7 +53,7 @@ class Matcher:
             self._plans[plan.seen[0]].append(plan)
 
     def find(self, data: bytes) -> list[Sighting]:
-        """Return what is hit in folded text: in order for each rule, and never overlapping."""
+        """Return the hits in folded text: in order for each rule, and never overlapping."""
         survey = self.database.survey(data)
         found: list[Sighting] = []
         for index in survey.candidates:
@@ -71,16 +71,16 @@ class Matcher:
 
 def _plan(rule: Rule, patterns: dict[Pattern, int]) -> _Plan:
     ordered = sorted(rule.patterns, key=lambda pattern: pattern.required.odds)
-    # A pattern that most texts hold would slow the search down, and rule nothing out.
+    # A pattern that most texts hold slows the search down and rules nothing out.
     seen = [ordered[0], *(other for other in ordered[1:] if other.required.odds < DULL)]
     places = (patterns.setdefault(pattern, len(patterns)) for pattern in seen)
     return _Plan(rule, tuple(ordered), tuple(places))
 
 
 def _is_near(plan: _Plan, stretches: Sequence[_Span], data: bytes) -> bool:
-    """Return whether the second pattern may stand near to where the rarest may begin.
+    """Return whether the second pattern matches near a candidate of the rarest one.
 
-    The rarest is most likely there, and seldom in the company that the rule asks for.
+    The candidate is most likely a match, but the other patterns are seldom near it.
     """
     if len(plan.patterns) == 1 or len(stretches) > _FEW:
         return True
@@ -125,9 +125,9 @@ def _stretches(found: list[list[_Span]], within: int) -> Iterator[_Span]:
     before = -1
     for end, start, kind in events:
         latest[kind] = start
-        # So far back must a stretch that ends here begin, to hold one of each.
+        # A stretch that ends here must begin at `first` to hold one of each.
         first = min(latest)
-        # One that began there and ended earlier was shorter.
+        # A stretch with the same start that ended earlier was shorter.
         if first > before and first >= end - within:
             yield first, end
         before = first
@@ -142,7 +142,7 @@ def _clear(rule: Rule, places: Iterable[_Span], data: bytes) -> Iterator[_Span]:
 
 
 def _merged(places: Iterable[_Span]) -> list[_Span]:
-    """Return the places, those that overlap as one, and so many at most."""
+    """Return the places with overlapping ones merged, up to the limit."""
     merged: list[_Span] = []
     for start, end in places:
         if merged and start < merged[-1][1]:

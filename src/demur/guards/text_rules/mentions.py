@@ -33,7 +33,7 @@ _TALK = re.compile(
     r"|assert\w*|const|regex|patterns?)\b",
     re.IGNORECASE,
 )
-# Words that only a text about attacks uses, and what leads from them to an example.
+# Words that only a text about attacks uses, and words that introduce an example.
 _ATTACK_TALK = re.compile(
     r"\b(?:prompt[- ]injections?|injections? attacks?|jailbreak(?:s|ing)?|attackers?|payloads?"
     r"|malicious|adversar(?:y|ial)|red[- ]team(?:ing)?|owasp|threat model|guardrails?"
@@ -56,13 +56,13 @@ _NEGATED = re.compile(
 
 
 def flooded(hits: Iterable[Hit]) -> set[str]:
-    """Return the rules of which no more hits were looked for: behind mentions may stand a use."""
+    """Return the rules that reached the limit of hits: a use may follow the mentions."""
     counted = Counter(hit.rule.id for hit in hits)
     return {rule for rule, count in counted.items() if count >= MOST_HITS}
 
 
 def is_mentioned(text: str, start: int, end: int) -> bool:
-    """Return whether `text[start:end]` is only talked about."""
+    """Return whether `text[start:end]` is mentioned rather than used."""
     before, after = text[max(0, start - _REACH) : start], text[end : end + _REACH]
     opened, closed = _OPENING.search(before), _CLOSING.search(after)
     if opened is None or closed is None:

@@ -11,7 +11,7 @@ __all__ = ["LONGEST_PADDING", "PADDING", "padding_run", "padding_start"]
 
 LONGEST_PADDING = 256
 
-# Everything that folds to nothing or to a space; a few more do no harm.
+# All characters that fold to nothing or to a space; a few more do no harm.
 _RANGES = (
     r"\s\x00-\x1f\x7f-\x9f\xa8\xad\xaf\xb8\u02d8-\u02dd\u0300-\u036f\u0384\u0385\u0483-\u0489"
     r"\u0591-\u05bd\u0600-\u0605\u061c\u064b-\u065f\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
@@ -27,7 +27,7 @@ PADDING = re.compile(f"[{_RANGES}]*")
 def padding_run(text: str, begin: int) -> int | None:
     """Return where the first run begins that is too long, from `begin` on.
 
-    Such a run covers one of every so many places, so only these are looked at.
+    Such a run covers at least one of every `MAX_PADDING + 1` places, so only these are checked.
     """
     step = LONGEST_PADDING + 1
     for place in range(begin + LONGEST_PADDING, len(text), step):

@@ -16,7 +16,7 @@ _REMEMBERED = 32
 
 
 class Cancel(NamedTuple):
-    """A pattern that cancels a hit which it is near to."""
+    """A pattern that cancels a hit near it."""
 
     searcher: Any
     width: int
@@ -28,7 +28,7 @@ class Plan(NamedTuple):
     rule: Rule
     patterns: tuple[int, ...]
     cancels: tuple[Cancel, ...]
-    # So much text before and after its first byte settles whether the rule is hit from there.
+    # How many bytes before and after its first byte decide whether the rule is hit there.
     before: int
     settled: int
 
@@ -49,7 +49,7 @@ class RulePlan:
         for number, plan in enumerate(self.plans):
             for pattern in set(plan.patterns):
                 self.readers.setdefault(pattern, []).append(number)
-        # Text that grows is searched from where it was left, so places are of no use.
+        # Growing text is searched again from the last place, so spans are of no use.
         self._database = Database(self.patterns, once=True)
         self._searchers: list[Any] = [None] * len(self.patterns)
 
@@ -58,7 +58,7 @@ class RulePlan:
         return sorted(self._database.survey(data).candidates) if self.patterns else ()
 
     def searcher(self, pattern: int) -> Any:
-        """Return what finds the leftmost, longest matches of a pattern."""
+        """Return a searcher for the leftmost, longest matches of a pattern."""
         found = self._searchers[pattern]
         if found is None:
             found = self._searchers[pattern] = searcher(self.patterns[pattern].expression)
@@ -89,7 +89,7 @@ _plans: OrderedDict[str, RulePlan] = OrderedDict()
 
 
 def plan_of(rules: RuleSet) -> RulePlan:
-    """Return the plan for a rule set; those used last are kept."""
+    """Return the plan for a rule set; the newest plans are cached."""
     with _lock:
         found = _plans.get(rules.digest)
         if found is None:

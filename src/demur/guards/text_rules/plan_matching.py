@@ -14,7 +14,7 @@ from demur.guards.text_rules.rule import Rule
 
 __all__ = ["MOST_HITS", "RuleHit", "RuleMatching"]
 
-# Of one rule in one text: more of the same says nothing new.
+# Hits of one rule in one text; more say nothing new.
 MOST_HITS = 50
 
 _Span = tuple[int, int]
@@ -41,7 +41,7 @@ class _Text(NamedTuple):
 
 
 class RuleMatching:
-    """Where matching stands in one text. Not to be shared."""
+    """Matches rules in one text that grows. Not to be shared between texts."""
 
     def __init__(self, plan: RulePlan) -> None:
         self._plan = plan
@@ -53,7 +53,7 @@ class RuleMatching:
     def advance(self, data: bytes, base: int, *, final: bool) -> list[RuleHit]:
         """Return the hits that are decided now, for text whose byte at `base` is `data[0]`.
 
-        `data` goes on from what was given before, and still holds it from `needed` on.
+        `data` continues the earlier text, and still holds it from `first_needed` on.
         """
         text = _Text(data, base, final)
         before, self._length = self._length, text.length
@@ -80,7 +80,7 @@ class RuleMatching:
         return max(0, self._length - self._plan.settled)
 
     def _find(self, text: _Text, before: int) -> None:
-        """Hand the matches that begin where nothing was known before to the rules they concern."""
+        """Pass new matches to the rules that use their patterns."""
         first = max(0, before - self._plan.widest - 2 - text.base)
         block = text.data[first:] if first else text.data
         offset = text.base + first
@@ -103,7 +103,7 @@ class RuleMatching:
 
 
 class _Progress:
-    """What was read of one rule: its matches, the stretches, and those that may be cancelled."""
+    """The state of one rule: its matches, and stretches that may still be cancelled."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -120,13 +120,13 @@ class _Progress:
         return not self._waiting and not self._unread
 
     def note(self, pattern: int, start: int, end: int) -> None:
-        """Take a match of one of the rule's patterns."""
+        """Record a match of one of the rule's patterns."""
         for kind, own in enumerate(self._plan.patterns):
             if own == pattern:
                 self._unread.append((end, start, kind))
 
     def decide(self, text: _Text, widths: tuple[int, ...]) -> Iterator[RuleHit]:
-        """Yield the hits about which the text says everything by now."""
+        """Yield the hits that no further text can change."""
         self._waiting.extend(self._stretches(text, widths))
         while self._waiting:
             start, end = self._waiting[0]
@@ -159,7 +159,7 @@ class _Progress:
         """Return whether something that cancels the rule lies near, wholly or in part."""
         within = self._plan.rule.within
         for cancel in self._plan.cancels:
-            # One byte more on either side, so that the edges of words are seen as they are.
+            # One more byte on either side, so that word boundaries match correctly.
             first = max(0, start - within - cancel.width)
             left = max(first - 1, 0)
             block = text.data[left - text.base : end + within + cancel.width + 1 - text.base]

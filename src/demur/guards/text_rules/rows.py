@@ -12,7 +12,7 @@ _SHOWN = 80
 
 
 def check_rows(rules: RuleSet) -> list[Problem]:
-    """Return a problem for each row that its rule does not treat as it says."""
+    """Return a problem for each `refuse` row that is missed and each `allow` row that is hit."""
     return [problem for rule in rules.rules for problem in _check(rule, rules)]
 
 

@@ -14,7 +14,7 @@ WITHIN = 120
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for, and what it means.
+    """One text rule: its patterns, and the code and action of a hit.
 
     All of `patterns` must occur, in any order, in a stretch of `within` bytes of folded text;
     one of `unless` that near to it cancels the hit. `refuse` and `allow` are texts that the
@@ -34,14 +34,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def width(self) -> int:
-        """The most bytes of folded text that a hit takes."""
+        """The maximum number of bytes of folded text in a hit."""
         if len(self.patterns) == 1:
             return self.patterns[0].width
         return self.within
 
     @property
     def reach(self) -> int:
-        """The most bytes of folded text that have a say in a hit: it and what may cancel it."""
+        """The maximum number of bytes that decide a hit, cancelling patterns included."""
         if not self.unless:
             return self.width
         return self.width + 2 * self.within + max(pattern.width for pattern in self.unless)
@@ -63,7 +63,7 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reach(self) -> int:
-        """The most bytes of folded text that have a say in a hit of any rule."""
+        """The maximum number of bytes that decide a hit of any rule."""
         return max((rule.reach for rule in self.rules), default=0)
 
     @property

@@ -92,7 +92,7 @@ class _Loader:
         self.patterns: dict[str, Pattern] = {}
 
     def rule_set(self, source: Item, name: str) -> RuleSet:
-        """Return the rules; worthless if problems were reported on the way."""
+        """Return the rules; not usable if a problem was reported."""
         source.fields(_TOP, "a rule file")
         source.version(SCHEMA_VERSION)
         source.optional_text("description")
@@ -122,7 +122,7 @@ class _Loader:
             item.report("a pattern is a text", "quote it")
             return
         try:
-            # The same words often stand in many rules.
+            # Many rules share a pattern.
             if item.value not in self.patterns:
                 self.patterns[item.value] = parse_pattern(item.value, self.words)
             yield self.patterns[item.value]

@@ -1,7 +1,7 @@
 """The JSON Schema of a rule file, for editors and for other languages.
 
-It judges the form. Whether codes are registered and patterns are in the grammar, only
-loading the file tells, and whether rules keep their rows, only running them.
+The schema checks the form only. Loading the file checks codes and patterns, and running the
+rules checks their rows.
 """
 
 from collections.abc import Iterator

@@ -20,19 +20,19 @@ _ROT13 = bytes.maketrans(_LOWER, _LOWER[13:] + _LOWER[:13])
 
 
 class _View(NamedTuple):
-    """A reading of the folded text, and how far it was matched."""
+    """A reading of the folded text, and its matcher."""
 
     via: str
     matching: RuleMatching
 
 
 class RuleSearch:
-    """Where the search for rules stands in one text. Not to be shared."""
+    """Searches one text that comes in pieces for rules. Not to be shared between texts."""
 
     def __init__(self, plan: RulePlan, padding: Action | None) -> None:
         self._plan = plan
         self._padding = padding
-        # The run of padding at the end of what was taken, and whether it is skipped by now.
+        # Whether the text is inside a run of padding that is too long.
         self._skipping = False
         self._start(0)
 
@@ -46,9 +46,9 @@ class RuleSearch:
         self._taken = place
 
     def advance(self, text: str, base: int, *, final: bool) -> Sought:
-        """Return what is decided now in a text whose character at `base` is `text[0]`.
+        """Return the matches decided now in a text whose character at `base` is `text[0]`.
 
-        Places are counted from the beginning of the whole text, here and in what comes back.
+        Places, here and in the result, count from the beginning of the whole text.
         """
         seen: list[Seen] = []
         while self._taken < base + len(text):
@@ -59,7 +59,7 @@ class RuleSearch:
         return Sought(tuple(seen), self._undecided())
 
     def _take(self, text: str, base: int, seen: list[Seen]) -> None:
-        """Go on to the end of the text, or to the end of a run of padding that is too long."""
+        """Consume the text, or the part up to the end of a run of padding that is too long."""
         begin = self._taken - base
         if self._skipping:
             visible = PADDING.match(text, begin)

@@ -15,7 +15,7 @@ __all__ = ["NOTHING", "Seek", "Seeker", "Seen", "Sought", "has_long_word"]
 
 
 class Seen(NamedTuple):
-    """One thing that was seen, by its place in the window."""
+    """One match, by its place in the window."""
 
     start: int
     end: int
@@ -26,14 +26,14 @@ class Seen(NamedTuple):
 
 
 class Sought(NamedTuple):
-    """What was seen, in the order of its places, and where the search has to go on."""
+    """The matches in the order of places, and the place where the search has to continue."""
 
     seen: tuple[Seen, ...]
     undecided: int
 
 
-# `seek(text, begin, final)`: nothing that starts before `begin` is looked for again, and
-# after `final` there is no more text. The result is undecided at its end at the latest.
+# Called as `search(text, begin, final)`: it looks for nothing that starts before `begin`, and no
+# text follows if `final`.
 Seek = Callable[[str, int, bool], Sought]
 
 NOTHING: tuple[Seen, ...] = ()
@@ -42,8 +42,8 @@ NOTHING: tuple[Seen, ...] = ()
 class Seeker(NamedTuple):
     """A search, and how far before its place it looks.
 
-    One that is made in what the text reads as (`demur.guards.secrets.ascii_view`) also says how
-    it goes on in there, so that several searches can share one reading.
+    A search in the ASCII view also carries its inner function, so that several searches can share
+    one view.
     """
 
     seek: Seek
@@ -52,5 +52,5 @@ class Seeker(NamedTuple):
 
 
 def has_long_word(text: str, begin: int, size: int) -> bool:
-    """Return whether a word of that many characters follows: where none does, prose is cheap."""
+    """Return whether a word of at least `size` characters follows; ordinary prose has none."""
     return len(max(text[begin:].split(), key=len, default="")) >= size

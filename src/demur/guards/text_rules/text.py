@@ -34,17 +34,17 @@ class Hit(NamedTuple):
 
 
 def scan(text: str, rules: RuleSet, *, longest: int = LONGEST) -> list[Hit]:
-    """Return what the rules hit in `text`, in the order of spans.
+    """Return the hits of the rules in `text`, in the order of spans.
 
     Raises:
-        InputError: The text has more than `longest` characters.
+        InputError: The text has more than `max_length` characters.
     """
     if not isinstance(text, str):
         raise InputTypeError.expected("the text", "a string", text)
     if len(text) > longest:
         raise InputError(
             f"the text has {len(text)} characters, more than {longest}",
-            help="scan it in parts, or raise `longest`",
+            help="scan it in parts, or raise `max_length`",
         )
     matcher = _matcher(rules)
     folded = fold(text)
@@ -53,11 +53,11 @@ def scan(text: str, rules: RuleSet, *, longest: int = LONGEST) -> list[Hit]:
 
 
 def scan_encoded(text: str, rules: RuleSet) -> list[Hit]:
-    """Return what the rules hit in what is encoded in `text`, as `scan` would, and nothing else."""
+    """Return only the hits in encoded parts of `text`, as `scan_text` finds them."""
     matcher = _matcher(rules)
     folded = fold(text)
     found = list(_encoded(text, folded, matcher))
-    # Most words have none, and then it need not be known how they read by themselves.
+    # Most words hold nothing encoded, and then the plain search is not needed.
     hits = _in_order(_plain(folded, matcher), found) if found else found
     return [hit for hit in hits if hit.via != PLAIN]
 
@@ -76,7 +76,7 @@ def _encoded(text: str, folded: Folded, matcher: Matcher) -> Iterator[Hit]:
 
 
 def _in_order(plain: list[Hit], more: Iterable[Hit]) -> list[Hit]:
-    """Return all hits by their places, but those where a plainer reading hit the same rule."""
+    """Return all hits by place, without those that a plainer reading already has."""
     known: dict[str, list[Hit]] | None = None
     hits = plain
     for new in more:
@@ -121,7 +121,7 @@ _matchers: dict[str, Matcher] = {}
 
 
 def _matcher(rules: RuleSet) -> Matcher:
-    """Return the rules, ready to be found; of many sets the newest are kept."""
+    """Return the matcher of a rule set; the newest matchers are cached."""
     with _lock:
         found = _matchers.get(rules.digest)
         if found is None:

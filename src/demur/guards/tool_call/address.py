@@ -1,9 +1,9 @@
-"""Network addresses in a text, however they are written, and where they lead.
+"""Find network addresses in a text, however they are written, and where they lead.
 
-A tool that fetches what the model names can be made to fetch from inside: the machine itself,
+A tool that fetches a URL from the model can be made to fetch from inside: the machine itself,
 the private network, the cloud's metadata service. Addresses are read as lenient clients read
 them: decimal, octal, hex and shortened IPv4, IPv4 inside IPv6, full-width digits, user names
-before an `@`. Names are not looked up: a public name that points inwards is not seen here, so
+before an `@`. Names are not resolved: a public name that points inwards is not seen here, so
 the client that connects must check again.
 """
 
@@ -19,8 +19,8 @@ __all__ = ["Address", "Reach", "addresses", "bare_address", "is_within"]
 
 Reach = Literal["metadata", "private", "public"]
 
-# The authority ends where a path, a query or the prose around it begins. Every part is bounded,
-# so the time grows with the text alone.
+# The authority ends where a path, a query or prose begins. Every part is bounded, so the time
+# is linear in the text.
 _URL = re.compile(r"(?<=[A-Za-z0-9+.\-]):[/\\]{2,4}([^\s/?#\"'<>`{}|^]{1,300})")
 _IPV4_PART = re.compile(r"0x[0-9a-f]{1,16}|[0-9]{1,20}", re.ASCII)
 _BARE = re.compile("\\[?[0-9A-Za-z_.:\\-%\u0080-\U0010ffff]{1,260}\\]?(?::[0-9]{1,5})?")
@@ -43,7 +43,7 @@ _METADATA = frozenset(
 )
 _METADATA_NAMES = ("metadata.google.internal", "metadata.goog", "instance-data.ec2.internal")
 _INNER_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home.arpa", "localdomain")
-# Public services that answer with the address written in the name.
+# Public DNS services that resolve to the address written in the name.
 _REFLECTORS = ("nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me")
 
 
@@ -73,7 +73,7 @@ def bare_address(text: str) -> Address | None:
     A word without a dot is a host only if it is a number or this machine.
     """
     word = text.strip()
-    # Letters alone are no number.
+    # A word of letters is no address.
     if word.isascii() and word.isalpha() and word.lower() != "localhost":
         return None
     if len(word) > _LONGEST_BARE or not _BARE.fullmatch(word):

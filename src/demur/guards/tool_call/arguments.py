@@ -20,7 +20,7 @@ _LONGEST_PLACE = 200
 
 
 class UnreadableError(InputError):
-    """A text that is meant to be a JSON object and is none: the model wrote it, not the caller."""
+    """The model's text of arguments is no JSON object."""
 
 
 class Part(NamedTuple):
@@ -63,7 +63,7 @@ def _parse(text: str) -> dict[str, Any]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        # Readers differ in which of the two they take, so what was checked may not be what runs.
+        # Parsers differ in which of the two they take, so the check and the tool could differ.
         raise ValueError("a key stands twice")
     return value
 
@@ -129,7 +129,7 @@ def texts(part: Part) -> Iterator[Part]:
         yield part
         return
     for name, item in _children(part.value):
-        # Most parts are texts, and cost no walk of their own.
+        # Most parts are texts, and need no recursion.
         if isinstance(item, str):
             yield Part(_join(part.place, name), item)
         elif isinstance(item, dict | list):

@@ -35,11 +35,11 @@ def tool_finding(
 
 
 def clip(text: str) -> str:
-    """Return `text` in a length that evidence can bear."""
+    """Return `text` cut to a length for evidence."""
     return text[:_KEPT]
 
 
 def short(name: str) -> str:
-    """Return `name` in a length and form that a line can bear."""
+    """Return `name` cut and made printable for one line."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name[:_SHOWN])
     return shown if len(name) <= _SHOWN else f"{shown[:-1]}…"

@@ -80,9 +80,9 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What is pinned, permitted and forbidden.
+    """The pinned, permitted and forbidden tools and arguments.
 
-    Without a manifest nothing is held against pins, and without `allow` every tool is permitted.
+    Without a manifest nothing is compared with pins, and without `allow` every tool is permitted.
     `allow` and `deny` hold names or patterns such as `read_*`; `deny` wins. `workspace` are the
     folders that paths may lead to, `trusted_hosts` the domains that may be sent credentials.
     """
@@ -98,7 +98,7 @@ class ToolConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(event: ToolCall, config: ToolConfig) -> Iterator[Finding]:
-    """Yield what speaks against the call."""
+    """Yield the findings about a call."""
     if not isinstance(event, ToolCall):
         raise InputTypeError.expected("the event", "a `ToolCall`", event)
     if config.manifest is not None:
@@ -110,7 +110,7 @@ def check(event: ToolCall, config: ToolConfig) -> Iterator[Finding]:
 
 
 def check_definition(tool: ToolDefinition, config: ToolConfig) -> Iterator[Finding]:
-    """Yield what the texts of a definition tell the model; for looking at it before pinning."""
+    """Yield the findings in the texts of a definition; use it before pinning."""
     plain = msgspec.structs.replace(tool, schema=plain_schema(tool.schema))
     yield from poison(plain, config.text_rules or builtin_rules(SURFACE))
 
@@ -118,7 +118,7 @@ def check_definition(tool: ToolDefinition, config: ToolConfig) -> Iterator[Findi
 def _listed(name: str, config: ToolConfig) -> Iterator[Finding]:
     bones = skeleton(name)
     for pattern in config.deny:
-        # A host that takes names loosely must not be the way around the list.
+        # A host that matches names loosely must not bypass the list.
         if fnmatchcase(name, pattern) or fnmatchcase(bones, skeleton(pattern)):
             detail = f"`{short(name)}` is on the deny-list"
             yield _not_listed(name, "TOOL_DENIED", detail, {"pattern": pattern})

@@ -14,14 +14,14 @@ __all__ = ["pinned_tool", "strangeness"]
 
 
 def pinned_tool(name: str, source: str, manifest: Manifest) -> PinnedTool | None:
-    """Return the pin of the tool that this server offers, or None."""
+    """Return the pin of the tool of this server, or None."""
     return next((tool for tool in manifest.named(name) if tool.source == source), None)
 
 
 def strangeness(
     name: str, source: str, tool: ToolDefinition | None, manifest: Manifest
 ) -> Iterator[Finding]:
-    """Yield how the tool differs from what was pinned."""
+    """Yield a finding if the tool differs from its pin."""
     if pinned := pinned_tool(name, source, manifest):
         if tool is not None:
             yield from _changes(tool, pinned)

@@ -44,7 +44,7 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PinnedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a tool was when it was pinned; `schema` is there if it was kept."""
+    """The digests of a pinned tool, and its schema if it was kept."""
 
     name: str
     source: str

@@ -11,7 +11,7 @@ from demur.scan.fold import fold
 
 __all__ = ["look_alike", "skeleton"]
 
-# Digits that pass for letters. Look-alike letters of other alphabets are folded before.
+# Digits that look like letters. Look-alike letters of other alphabets are already folded.
 _DIGITS = str.maketrans("01358", "olesb", "_-./: ")
 _LONGEST = 256
 # From this length on, one typing mistake makes a look-alike, and from the next on, two.
@@ -20,7 +20,7 @@ _TWO_OFF = 12
 
 
 def skeleton(name: str) -> str:
-    """Return `name` without what the eye passes over."""
+    """Return `name` without case, separators and look-alike letters."""
     plain = fold(name[:_LONGEST]).data.decode("latin-1").translate(_DIGITS)
     return plain.replace("rn", "m").replace("vv", "w").replace("i", "l")
 

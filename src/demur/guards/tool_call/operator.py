@@ -42,14 +42,14 @@ Operator = Literal[
 
 
 class Trust(NamedTuple):
-    """What the deployment trusts: folders to work in, and hosts to talk to."""
+    """The folders and hosts that the deployment trusts."""
 
     workspace: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
 
 
 class Sight(NamedTuple):
-    """What a rule saw: the argument, the span within its text, and facts for the evidence."""
+    """A hit of a rule: the argument, the span within its text, and facts for the evidence."""
 
     place: str
     span: Span | None
@@ -58,7 +58,7 @@ class Sight(NamedTuple):
 
 
 def look(operator: Operator, part: Part, value: Any, trust: Trust) -> Iterator[Sight]:
-    """Yield what `operator` with `value` sees in one part of the arguments."""
+    """Yield the hits of `operator` with `value` in one part of the arguments."""
     return _LOOKS[operator](part, value, trust)
 
 
@@ -99,7 +99,7 @@ def _whole(part: Part) -> Span | None:
 
 
 def _compared(holds: Callable[[Any, Any], bool]) -> Callable[..., Iterator[Sight]]:
-    """Return the operator that sees a value for which `holds`, or which cannot be compared."""
+    """Return an operator that hits a value for which `holds`, or that cannot be compared."""
 
     def look(part: Part, value: Any, _: Trust) -> Iterator[Sight]:
         try:
@@ -113,7 +113,7 @@ def _compared(holds: Callable[[Any, Any], bool]) -> Callable[..., Iterator[Sight
 
 
 def _number(value: Any) -> float:
-    # NaN is neither above nor below anything, so it cannot be judged either.
+    # NaN cannot be compared with a limit.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - the test for NaN
         raise TypeError
     return value
@@ -134,7 +134,7 @@ def _among(one: Any, others: Any) -> bool:
 
 
 def _in_texts(find: Callable[[str, str], tuple[int, int] | None]) -> Callable[..., Iterator[Sight]]:
-    """Return the operator that sees what `find` finds in a text."""
+    """Return an operator that hits the span that `find` returns for a text."""
 
     def look(part: Part, value: str, _: Trust) -> Iterator[Sight]:
         for place, text in texts(part):
@@ -155,7 +155,7 @@ def _started(text: str, value: str) -> tuple[int, int] | None:
 
 
 def _matched(text: str, value: str) -> tuple[int, int] | None:
-    # One character stands for one: a lone surrogate has no bytes to match.
+    # A lone surrogate cannot be encoded; replacing it keeps the places.
     found = _pattern(value).search(text.encode("utf-8", "replace").decode())
     return found.span() if found else None
 

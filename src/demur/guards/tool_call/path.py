@@ -46,7 +46,7 @@ def _outside(path: str, workspaces: Sequence[str]) -> str | None:
             return None
         return "it is outside the workspace"
     whole = normpath(path) if isabs(path) else normpath(join(roots[0], path))
-    # Two leading slashes name another machine to some readers.
+    # Some programs read two leading slashes as another machine.
     if whole.startswith("//") or not any(_is_below(whole, root) for root in roots):
         return "it is outside the workspace"
     return None

@@ -24,8 +24,8 @@ __all__ = ["poison"]
 
 _EXCERPT = 100
 _LONGEST = 1_000_000
-# Tags spell out a text that is not drawn, unless a flag goes before them; overrides turn the
-# direction of writing, so that a person reads something else than the model.
+# Tag characters spell out an invisible text, unless a flag goes before them; overrides change
+# the direction of writing, so that a person reads something else than the model.
 _HIDDEN = re.compile(
     "(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0001\U000e0020-\U000e007f]{2,}"
     "|[\u202a-\u202e\u2066-\u2069]|[\u200b\u2060-\u2064]{3,}"
@@ -33,7 +33,7 @@ _HIDDEN = re.compile(
 
 
 def poison(tool: ToolDefinition, rules: RuleSet) -> Iterator[Finding]:
-    """Yield what the texts of `tool` hold that is meant for the model and not for a person.
+    """Yield findings for text in `tool` that is meant for the model and not for a person.
 
     The evidence says under `field` which text the span is in.
     """

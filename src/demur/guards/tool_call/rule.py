@@ -64,7 +64,7 @@ def read_rules(rows: Iterable[Mapping[str, Any]]) -> tuple[ArgumentRule, ...]:
         try:
             rules.append(msgspec.convert(row, ArgumentRule))
         except msgspec.ValidationError as error:
-            # An error of our own has its place already; msgspec's tells the field.
+            # demur's own errors already name the place; msgspec's name the field.
             if isinstance(error.__cause__, InputError):
                 raise error.__cause__ from None
             raise InputError(f"not a rule: {error}", where=f"rule {index}") from error
@@ -78,7 +78,7 @@ def read_rules(rows: Iterable[Mapping[str, Any]]) -> tuple[ArgumentRule, ...]:
 def apply(
     rule: ArgumentRule, tool: str, arguments: Mapping[str, Any], trust: Trust
 ) -> Iterator[Sight]:
-    """Yield what `rule` sees in the arguments of `tool`, each thing once."""
+    """Yield the hits of `rule` in the arguments of `tool`, each once."""
     if not any(fnmatchcase(tool, pattern) for pattern in rule.tools):
         return
     seen: set[tuple[str, Span | None]] = set()
@@ -112,8 +112,8 @@ _CODES = {
 }
 _PATHS = ("cwd", "dir", "directory", "file", "file_path", "filename", "folder", "path", "paths")
 _STATEMENTS = ("query", "sql", "statement", "statements")
-# A private address is ordinary where people develop, and a sweep is now and then meant: the
-# first goes on record, the second to a person. No task needs a machine's own credentials.
+# Private addresses are ordinary in development, so they are recorded. A sweep may be intended,
+# so it goes to a person. No task needs the credentials of a metadata service.
 DEFAULT_RULES = (
     ArgumentRule(
         id="METADATA_ADDRESS", paths=("*",), operator="metadata_address", action=Action.BLOCK

@@ -42,7 +42,7 @@ class Misfit(NamedTuple):
 
 
 def misfits(value: Any, schema: Mapping[str, Any]) -> Iterator[Misfit]:
-    """Yield what does not fit, and what could not be judged, in the order of the schema."""
+    """Yield violations and keywords that could not be judged, in the order of the schema."""
     return _Checker(schema).check(value, schema, "", 0)
 
 
@@ -121,7 +121,7 @@ class _Checker:
         for keyword in schema.keys() & _LIMITS.keys():
             applies, holds, problem = _LIMITS[keyword]
             limit = schema[keyword]
-            # Written so that NaN, which is neither above nor below, does not fit.
+            # Written so that NaN violates every limit.
             if applies(value) and _is_number(limit) and not holds(value, limit):
                 yield Misfit(place, keyword, problem, limit)
         if schema.get("uniqueItems") is True and isinstance(value, list):
@@ -226,7 +226,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def _found(pattern: Any, text: str) -> bool:
-    # A lone surrogate has no bytes to match; nothing else stands for it.
+    # A lone surrogate cannot be encoded.
     return pattern.search(text.encode("utf-8", "replace")) is not None
 
 

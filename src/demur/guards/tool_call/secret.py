@@ -33,7 +33,7 @@ _SHORTEST = 8
 
 
 class Leak(NamedTuple):
-    """A credential, the argument that holds it, and what it means that it is there."""
+    """A credential, the argument that holds it, and the code and action for it."""
 
     place: str
     seen: Seen
@@ -69,7 +69,7 @@ def _seek(part: Part) -> list[Seen]:
         for search in _SEARCHES
         for each in seek_in(view, search, text, 0, final=True).seen
     }
-    # An argument's name can be what calls its value a secret: `{"api_key": "…"}`.
+    # The argument's name can mark its value as a secret: `{"api_key": "…"}`.
     name = part.place.rpartition(".")[2]
     if not seen and " " not in text and not name.isdecimal():
         lead = f"{name}="

@@ -1,9 +1,9 @@
-"""SQL statements that change or drop everything: read as statements, not as words.
+"""Find SQL statements that change or drop everything, read as statements, not as words.
 
 `delete` and `update` without a condition (or with one that always holds), `truncate`, and
 `drop` of what holds data. Quoted text, comments and names are set apart first, so a column
-called "where" is no condition and a comment hides nothing. One dialect is not chosen: quoting
-of all the common ones is read. What a procedure or a trigger does is not seen.
+called "where" is no condition and a comment hides nothing. Quoting of all common dialects is
+read. Limits: effects of procedures and triggers are not seen.
 """
 
 import re
@@ -15,8 +15,8 @@ import re2
 __all__ = ["Sweep", "sweeps"]
 
 _MENTIONED = re2.compile(r"(?i)\b(?:delete|drop|truncate|update)\b")
-# What is left open runs to the end of the text, and nothing is given back that was taken: looking
-# for an end again and again would make the time grow with the square of the text.
+# An unclosed quote or comment runs to the end of the text, and quantifiers are possessive:
+# backtracking would make the time quadratic.
 _TOKEN = re.compile(
     r"(?P<skip>[ \t\n\f\r]++|--[^\n]*+|/\*.*?(?:\*/|\Z)|\#[^\n]*+)"
     r"|(?P<quoted>'(?:[^'\\]++|''|\\(?:.|\Z))*+(?:'|\Z)|\$\$.*?(?:\$\$|\Z))"
@@ -53,12 +53,12 @@ class _Token(NamedTuple):
 
 def sweeps(text: str) -> Iterator[Sweep]:
     """Yield the statements in `text` that would change, empty or drop everything."""
-    # One character stands for one: a lone surrogate has no bytes to match.
+    # A lone surrogate cannot be encoded; replacing it keeps the places.
     plain = text.encode("utf-8", "replace").decode()
     if not _MENTIONED.search(plain):
         return
     for statement in _statements(list(_tokens(plain))):
-        # A plan is made without running anything, unless it is to be measured.
+        # EXPLAIN runs nothing, unless it is to ANALYZE.
         if statement[0].word in {"explain", "describe", "desc"} and not any(
             token.word in {"analyze", "analyse"} for token in statement[:6]
         ):
@@ -74,8 +74,8 @@ def _tokens(text: str) -> Iterator[_Token]:
         start, end = found.span()
         token = text[start:end]
         if kind == "skip" and token.startswith("/*!"):
-            # MySQL runs what stands in such a comment. One within another is no deeper: reading
-            # them level by level would make the time grow with the square of the text.
+            # MySQL runs the text of such a comment. Nested ones are read as one level, because
+            # reading them level by level would make the time quadratic.
             inner = _RUN.sub(lambda mark: " " * len(mark[0]), token).removesuffix("*/")
             for each in _tokens(inner):
                 yield each._replace(start=each.start + start, end=each.end + start)

@@ -27,13 +27,13 @@ __all__ = ["CODES", "SURFACE", "LoopConfig", "check"]
 SURFACE = Surface.TOOL_LOOP
 CODES = (ReasonCode.BUDGET_EXCEEDED, ReasonCode.LOOP_DETECTED)
 
-# Results as short as this (`ok`, `written`) are alike without anything being wrong.
+# Shorter results (`ok`, `written`) are often alike although nothing is wrong.
 _TELLING = 80
 _SHOWN = 40
 
 
 class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How much repetition is too much, and what may be used up.
+    """How much repetition makes a loop, and the budgets.
 
     `repeats` calls (or rounds of a cycle) in a row make a loop, `patient_repeats` if each waits
     at least `pause_s` seconds and no shorter than the one before. `near` is how alike arguments
@@ -71,7 +71,7 @@ class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
 def check(event: History, config: LoopConfig) -> Iterator[Finding]:
     """Yield the loop that the history ends in, if any, and each budget that is used up."""
     if not isinstance(event, History):
-        raise InputTypeError.expected("the event", "a `History`", event)
+        raise InputTypeError.expected("the event", "a `CallHistory`", event)
     # INVARIANT: calls before the window make no loop.
     recent = event.calls[-config.window :]
     first = len(event.calls) - len(recent)
@@ -107,8 +107,8 @@ def _same(before: Call, after: Call, config: LoopConfig) -> bool:
         return False
     if before.exact == after.exact:
         return True
-    # Without a telling result, the next page looks like this page again, and the next row that
-    # is written like this row.
+    # Without a telling result, reading the next page or writing the next row would look like a
+    # repeat.
     return known and _is_stuck(after) and before.likeness(after) >= config.near
 
 
@@ -119,7 +119,7 @@ def _alike(before: Call, after: Call) -> bool:
 
 
 def _is_stuck(call: Call) -> bool:
-    """Return whether this result, once more, means that nothing was achieved."""
+    """Return whether the same result again means that there is no progress."""
     return call.in_vain or len(call.outcome or "") >= _TELLING
 
 
@@ -129,7 +129,7 @@ def _is_patient(calls: tuple[Call, ...], length: int, pause_s: float) -> bool:
         return False
     moments = [at for at in times if at is not None]
     gaps = [later - earlier for earlier, later in pairwise(moments)]
-    # A tenth less is the jitter of a clock, not haste.
+    # A tenth less is clock jitter.
     return all(gap >= pause_s for gap in gaps) and all(
         later >= 0.9 * earlier for earlier, later in pairwise(gaps)
     )
@@ -160,7 +160,7 @@ def _loop(
 
 
 def _no_progress(calls: tuple[Call, ...], first: int, config: LoopConfig) -> Finding | None:
-    # The last call may not have run yet; then it is about to be one try more.
+    # The last call may not have run yet; then it would be one more try.
     done = calls[:-1] if calls and calls[-1].outcome is None else calls
     if not done or calls[-1].name != done[-1].name or done[-1].name in config.ignore:
         return None
@@ -215,7 +215,7 @@ def _budgets(event: History, config: LoopConfig) -> Iterator[Finding]:
 
 
 def _cost(event: History) -> float:
-    # Added up in the order of the calls, so that a window of them comes to the same.
+    # Summed in the order of the calls, so that a window of them gives the same float.
     cost = event.earlier.cost
     for call in event.calls:
         cost += call.cost

@@ -19,20 +19,20 @@ from demur.scan.fold import fold
 
 __all__ = ["Call", "History", "Spent"]
 
-# What changes from try to try in any answer: request ids, times, addresses in memory.
+# Parts that change in every answer: request ids, times, addresses in memory.
 _PASSING = (
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b0x[0-9a-f]+\b"
     r"|(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[t ])?[0-9]{2}:[0-9]{2}:[0-9]{2}"
     r"(?:[.,][0-9]+)?(?:z|[+-][0-9]{2}:?[0-9]{2})?"
 )
 _VOLATILE = re2.compile(_PASSING)
-# In arguments, also what tells one try from the next: counters, and ids without a form.
+# In arguments also parts that differ between tries: counters, and ids without a form.
 _NOISE = re2.compile(rf"{_PASSING}|\b[0-9a-f]*[0-9][0-9a-f]{{11,}}\b|[0-9]+(?:[.][0-9]+)?")
-# In the message of an error, also what it quotes of the arguments.
+# In error messages also quoted arguments.
 _QUOTED = re2.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[^\s]*[/\\][^\s]*|[^\s]*[0-9][^\s]*|\S+\.\w+")
 _LONGEST = 4000
 _LONGEST_JSON = 100_000
-# JSON in JSON is read so often, and left as a text beyond.
+# JSON inside JSON is parsed this deep, and stays a text beyond.
 _DEEPEST = 3
 _FAILURE = re2.compile(
     r"^[\"']?(?:error|exception|traceback|fatal|failed|failure|timeout|timed out|denied"
@@ -53,7 +53,7 @@ def _check_amount(what: str, value: Any, *, none: bool) -> None:
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One call: the tool, its arguments, and, once it has run, what came back.
+    """One call: the tool, its arguments, and its result once it has run.
 
     `at_s` is when it began, in seconds of any clock; `failed` says that it ended in an error,
     where the host knows. A call that has not run yet has no result.
@@ -75,12 +75,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def exact(self) -> str:
-        """The arguments as one text; spelling and the order of keys make no difference."""
+        """The arguments as one text, the same for any spelling and order of keys."""
         return _one_form(self.arguments)
 
     @cached_property
     def rough(self) -> frozenset[str]:
-        """The pieces of the arguments by which likeness is measured, without ids and numbers."""
+        """The trigrams of the arguments, without ids and numbers, for measuring similarity."""
         text = _NOISE.sub("#", self.exact[:_LONGEST])
         return frozenset(text[i : i + 3] for i in range(max(1, len(text) - 2)))
 
@@ -93,7 +93,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def complaint(self) -> str | None:
-        """The outcome of a call that was made in vain, without what it quotes; else None."""
+        """The outcome of a failed call, without quoted arguments; else None."""
         return str(_QUOTED.sub("#", self.outcome or "")) if self.in_vain else None
 
     @cached_property
@@ -110,7 +110,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What calls used up, and when the first and the last of them began."""
+    """The totals of calls, and when the first and the last of them began."""
 
     calls: int = 0
     tokens: int = 0
@@ -123,7 +123,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
             _check_amount(f"`{field}`", getattr(self, field), none=field.endswith("_s"))
 
     def plus(self, call: Call) -> "Spent":
-        """Return what is spent with `call`."""
+        """Return the totals with `call` added."""
         times = [at for at in (self.since_s, self.until_s, call.at_s) if at is not None]
         return Spent(
             calls=self.calls + 1,
@@ -135,17 +135,17 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls so far, oldest first, and what those before them used up."""
+    """The calls so far, oldest first, and the totals of those before them."""
 
     calls: tuple[Call, ...] = ()
     earlier: Spent = Spent()
 
     def __post_init__(self) -> None:
         if not all(isinstance(call, Call) for call in self.calls):
-            raise InputError("a history holds calls", help="`Call(name=..., arguments=...)`")
+            raise InputError("a history holds calls", help="`RecordedCall(name=...)`")
 
     def add(self, call: Call, *, keep: int = 64) -> "History":
-        """Return the history with one call more and at most `keep` of them; totals are kept."""
+        """Return the history with `call` added: the last `keep` calls, and totals of the rest."""
         calls = (*self.calls, call)
         earlier = self.earlier
         for old in calls[:-keep]:
@@ -173,7 +173,7 @@ def _folded(value: Any, depth: int) -> Any:
         try:
             return _fold_text(value) if held is None else _folded(held, depth - 1)
         except RecursionError:
-            # Nested beyond measure: then it is the text that it is.
+            # Nested too deep: treat it as plain text.
             return _fold_text(value)
     if isinstance(value, Mapping):
         return {_key(key): _folded(item, depth) for key, item in value.items()}
@@ -189,12 +189,12 @@ def _key(key: Any) -> Any:
 
 
 def _fold_text(text: str) -> str:
-    """Return a text without case, look-alikes, invisible characters and idle white space."""
+    """Return a text without case, look-alikes, invisible characters and extra white space."""
     return fold(text).data.decode("latin-1").strip()
 
 
 def _json_in(text: str) -> dict[str, Any] | list[Any] | None:
-    """Return the object or list that a text is the JSON of, if it is."""
+    """Return the object or list that a text holds as JSON, or None."""
     inside = text.strip()
     if not 1 < len(inside) <= _LONGEST_JSON or inside[0] + inside[-1] not in {"{}", "[]"}:
         return None

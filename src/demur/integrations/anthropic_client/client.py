@@ -41,19 +41,19 @@ def guard_anthropic(
     trusts_history: bool = True,
     trusts_bytes: bool = False,
 ) -> _Client:
-    """Return a copy of `client` that guards; the client itself stays as it is.
+    """Return a guarded copy of `client`; the client itself is not changed.
 
-    `at` says for whom and in which run it asks. A refusal is raised as `Refused`, or with
-    `on_refusal="answer"` comes as a message that stopped for a refusal. Where the way on from
-    a model's refusal is another model, `fallbacks` are asked in their order: names of models,
-    or functions from a request to a response. With `waits`, a model that asks to be asked
-    later is waited for, a minute at most. Without `trusts_history`, all that was ever said in
-    a conversation is judged, not only what is new. With `trusts_bytes`, what is read as bytes
-    of a raw stream leaves unjudged; without, only its events can be read.
+    `context` names the user and the run. A refusal raises `Refused`; with
+    `on_refusal="answer"`, the copy returns a message with `stop_reason="refusal"`. If a model's
+    refusal advises another model, demur asks the `fallbacks` in order: names of models, or
+    functions from a request to a response. With `retry_after_wait`, demur waits up to a minute
+    for a model that asks for a later retry. Without `trusts_history`, demur checks the whole
+    conversation in each request, not only the new messages. With `allow_raw_bytes`, callers may
+    read unchecked bytes of raw streams; otherwise only their events.
 
     Raises:
-        InputError: A setting cannot be used.
-        UnguardableError: This version of the client is built otherwise than known.
+        InputError: An option is invalid.
+        UnguardableError: demur does not support this version of the client.
     """
     if not isinstance(client, Anthropic | AsyncAnthropic):
         raise InputTypeError.expected("client", "an `Anthropic` or `AsyncAnthropic`", client)
@@ -74,4 +74,4 @@ def guard_anthropic(
 
 
 def _probe(client: Any) -> Any:
-    return client.messages._post  # noqa: SLF001 - where requests go is what is asked
+    return client.messages._post  # noqa: SLF001 - the method that sends requests

@@ -59,21 +59,21 @@ _BETA_EVENTS: Mapping[str, Any] = {
 
 
 class MessagesForm:
-    """Reads and writes what `messages` sends and gets."""
+    """Reads and writes requests and responses of `messages`."""
 
     def __init__(self, settings: Settings, *, awaits: bool) -> None:
         self._settings = settings
         self._awaits = awaits
 
     def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
-        """Return what is new in a request."""
+        """Return the new part of a request."""
         messages = listed(body.get("messages"))
         calls = {field(block, "id"): block for block in _blocks(messages) if field(block, "name")}
         reading = Reading(_is_answer, _is_ours, partial(_read, calls))
         return turn_of(messages, reading, self._settings.refused, whole=whole)
 
     def own(self, answer: Any, posted: Posted) -> Any:
-        """Return what a function gave as a message, or a stream of one."""
+        """Return the value of a fallback function as a message or a stream."""
         stream = AsyncStream if self._awaits else Stream
         kind: Any = posted.cast_to if posted.cast_to is beta.BetaMessage else types.Message
         head = {"id": "msg_demur", "type": "message", "role": "assistant", "model": posted.model}
@@ -81,25 +81,25 @@ class MessagesForm:
         return owned(answer, posted, Kind(kind, stream, "content", {**head, "usage": usage}))
 
     def said(self, response: Any) -> Sequence[Said]:
-        """Return the message as the one choice there is."""
+        """Return the message as its only choice."""
         blocks = entries(response, "content")
         asks = any(field(block, "type") == "tool_use" for block in blocks)
         return [Said(response, tuple(_texts(blocks)), asks)]
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Any:
-        """Return a message that refuses."""
+        """Return a refusing message."""
         kind = posted.cast_to if hasattr(posted.cast_to, "model_validate") else types.Message
         return kind.model_validate(_message(ruling, posted.model))
 
     def replaced(self, response: Any, refused: Mapping[int, Ruling]) -> Any:
-        """Return a message that refuses in place of all that it said and asked for."""
+        """Return a message with all its content replaced by a refusal."""
         [ruling] = refused.values()
         update = type(response).model_validate(_message(ruling, response.model))
         names = ("content", "stop_reason", "stop_details", "stop_sequence")
         return response.model_copy(update={name: getattr(update, name, None) for name in names})
 
     def refusing_stream(self, ruling: Ruling, posted: Posted) -> Any:
-        """Return a stream of events that refuses."""
+        """Return a refusing stream of events."""
         message = {**_message(ruling, posted.model), "content": []}
         start = {**message, "stop_reason": None, "stop_details": None}
         form = MessagesStream(posted)
@@ -110,27 +110,27 @@ class MessagesForm:
         return AsyncSaidStream(events, AsyncStream) if self._awaits else SaidStream(events, Stream)
 
     def guarded_stream(self, opened: Opened, posted: Posted) -> Any:
-        """Return a stream of the events that may leave."""
+        """Return a stream of the cleared events."""
         cutter = Cutter(MessagesStream(posted), opened, self._settings, awaits=self._awaits)
         kind = AsyncGuardedStream if self._awaits else GuardedStream
         return kind(opened.stream, cutter)
 
     def unparsed(self, response: Any, posted: Posted) -> Any:  # noqa: ARG002 - part of the form
-        """Return a message of the type of one that is parsed, though our words are not."""
+        """Return a refusing message in the parsed type; its text is not parsed."""
         is_beta = isinstance(response, beta.BetaMessage)
         kind: Any = ParsedBetaMessage if is_beta else ParsedMessage
         return kind.model_validate(response.to_dict())
 
 
 class _Block(NamedTuple):
-    """A block that a client has seen begin and not end."""
+    """A block that has begun and not ended for the client."""
 
     number: int
     is_text: bool
 
 
 class MessagesStream:
-    """Events of a message. The parts of its answer are blocks, by number."""
+    """Events of a message. Its answer consists of blocks, by number."""
 
     def __init__(self, posted: Posted) -> None:
         self._kinds = _BETA_EVENTS if posted.cast_to is beta.BetaMessage else _EVENTS
@@ -144,7 +144,7 @@ class MessagesStream:
         return bool(event.type == "content_block_delta")
 
     def portions(self, event: Any) -> Sequence[Portion]:
-        """Return what an event says of the message."""
+        """Return the content of an event."""
         index = field(event, "index")
         if event.type == "content_block_start" and event.content_block.type == "tool_use":
             self._calls.add(index)
@@ -157,7 +157,7 @@ class MessagesStream:
         return [Portion(event, part=index, text=_added(event), asks=asks, ends=ends)]
 
     def without(self, event: Any) -> Any | None:
-        """Return an event without the text that it adds."""
+        """Return an event without its text."""
         if event.type != "content_block_start":
             return None
         block = event.content_block.model_copy(update={"text": ""})
@@ -177,7 +177,7 @@ class MessagesStream:
         return self.event("content_block_delta", index=part, delta=delta)
 
     def event(self, kind: str, **fields: Any) -> Any:
-        """Return an event as the stream has them."""
+        """Return an event in the type of the stream."""
         return self._kinds[kind].model_validate({"type": kind, **fields})
 
     def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:  # noqa: ARG002 - part of the form
@@ -191,7 +191,7 @@ class MessagesStream:
             out.append(self.event("content_block_start", index=block.number, content_block=begin))
         out.append(self.more(block.number, words))
         if not self._is_parsed:
-            # At its end a block is parsed, and neither our words nor half an answer can be.
+            # The SDK parses a block at its end; neither a refusal nor half an answer parses.
             out.append(self.event("content_block_stop", index=block.number))
         delta = {"stop_reason": "refusal", "stop_details": _details(ruling), "stop_sequence": None}
         ended = self.event("message_delta", delta=delta, usage={"output_tokens": 0})

@@ -1,1 +1,1 @@
-"""Claude Code's hooks: their JSON in, their JSON out, and the settings that name them."""
+"""Claude Code hooks: judge their events, answer in their format, install them."""

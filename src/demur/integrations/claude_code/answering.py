@@ -14,15 +14,15 @@ from demur.integrations.claude_code.withholding import withheld
 
 __all__ = ["Manner", "answer"]
 
-# Claude Code takes a block here, and only tells of it anywhere else.
+# Claude Code honours a block only at these events; at others it only reports it.
 _BLOCKS = ("PreToolUse", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStop")
 
 
 class Manner(NamedTuple):
-    """How a refusal is handed on.
+    """How a refusal is reported.
 
-    `ask`: what waits for approval is asked of the person at the terminal instead of refused.
-    `halt`: after a hard block the agent stops altogether.
+    `ask`: ask the person at the terminal about a call that waits for approval.
+    `halt`: stop the agent after a hard block.
     """
 
     ask: bool = False
@@ -30,8 +30,8 @@ class Manner(NamedTuple):
 
 
 def answer(hook: Hook, ruling: Ruling, manner: Manner = Manner()) -> dict[str, Any]:  # noqa: B008 - a frozen value
-    """Return what the hook prints; nothing if there is nothing to say."""
-    # INVARIANT: a hook lets something pass only if the ruling allows it, or a person is asked.
+    """Return the output of the hook; empty if there is nothing to report."""
+    # INVARIANT: a hook lets an action pass only if the ruling allows it, or a person is asked.
     if ruling.refusal is None:
         return _allowed(hook, ruling)
     halt = manner.halt and (_is_kept(hook) or (ruling.is_hard and not ruling.failed))
@@ -42,23 +42,23 @@ def answer(hook: Hook, ruling: Ruling, manner: Manner = Manner()) -> dict[str, A
 
 
 def _is_kept(hook: Hook) -> bool:
-    """Return whether what came back cannot be replaced: only the end keeps the model from it.
+    """Return whether the tool's output cannot be replaced, so that only a stop withholds it.
 
-    That is so right before the model is asked again, and where it has a name that nobody knows.
+    That holds right before the next model call, and for output under an unknown member.
     """
     unknown = hook.event == "PostToolUse" and "tool_response" not in hook.members
     return unknown or hook.event == "PostToolBatch"
 
 
 def _reason(hook: Hook, ruling: Ruling, output: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a refusal that hold words, with all that is to be said."""
+    """Return the members of a refusal that hold its text."""
     if hook.event == "PreToolUse":
         special = output["hookSpecificOutput"]
         asks = special["permissionDecision"] == "ask"
         reason = _for_a_person(ruling) if asks else ruling.message
         return {"hookSpecificOutput": {**special, "permissionDecisionReason": reason}}
     if hook.event == "UserPromptSubmit":
-        # The words quote what is needed; the prompt itself need not be shown once more.
+        # The words quote the relevant part, so the prompt is not shown again.
         special = {"hookEventName": hook.event, "suppressOriginalPrompt": True}
         return {"reason": _for_a_person(ruling), "hookSpecificOutput": special}
     if hook.event == "PostToolUse":
@@ -71,7 +71,7 @@ def _reason(hook: Hook, ruling: Ruling, output: Mapping[str, Any]) -> dict[str, 
 
 
 def _told(hook: Hook, ruling: Ruling, *, halt: bool) -> dict[str, Any]:
-    """Return the form of events that can refuse nothing: those concerned are told."""
+    """Return the output of events that cannot block: a notice."""
     if hook.event in {"PostToolUseFailure", "PostToolBatch"}:
         special = {"hookEventName": hook.event, "additionalContext": ruling.message}
         return {"hookSpecificOutput": special, **_stop(ruling, halt=halt)}

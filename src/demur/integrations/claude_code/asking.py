@@ -1,8 +1,7 @@
-"""Ask the process that is kept warm, if there is one: it has loaded what takes long to load.
+"""Ask the hook daemon, if one runs: it has loaded already what takes long to load.
 
-Needs the standard library alone. Who answers must be the same user: the socket is that user's
-and lies in a folder that nobody else can enter. Whatever is odd about an answer, it counts as
-none.
+Needs the standard library alone. The daemon must belong to the same user: its socket is that
+user's and lies in a folder that nobody else can enter. An invalid answer counts as none.
 """
 
 import json
@@ -36,25 +35,25 @@ __all__ = [
     "surroundings",
 ]
 
-# Elsewhere each hook judges by itself.
+# Without Unix sockets each hook judges by itself.
 CAN_WARM = sys.platform != "win32"
 
 _LARGEST_ANSWER = 64_000_000
 _OTHERS = 0o077
-# The shortest limit of the systems that have such sockets, less the zero at its end.
+# The shortest limit of all systems with such sockets, without the terminating NUL.
 _LONGEST_PATH = 103
-# Who only looks whether a lock is held holds it for a moment, too.
+# A process that only tests the lock holds it for a moment, so retry.
 _TRIES = 5
 _MOMENT_S = 0.02
 
 
-# What is judged depends on them: who lives in other surroundings asks somebody else.
+# Judgements depend on these variables, so each environment has a daemon of its own.
 _PLACES = ("CLAUDE_CONFIG_DIR", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 _LISTS = ("DEMUR_REGISTRY", "PYTHONPATH")
 
 
 def surroundings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables by which is judged, with paths that mean the same from any folder."""
+    """Return the variables that judgements depend on, with absolute paths."""
     known = os.environ if environment is None else environment
     given = {name: known.get(name, "") for name in (*_PLACES, *_LISTS)}
     whole = {name: _whole(given[name]) for name in _PLACES}
@@ -70,18 +69,18 @@ def _whole(path: str) -> str:
 def socket_path(
     state: Path, words: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> Path:
-    """Return where the process listens that was started with `words`, by this version of demur."""
+    """Return the socket path of the daemon with this command line and version of demur."""
     told = json.dumps([__version__, *words, surroundings(environment)])
     return state / f"warm-{sha256(told.encode()).hexdigest()[:12]}.sock"
 
 
 def can_listen(path: Path) -> bool:
-    """Return whether a socket can have that name, and none but ours could be there."""
+    """Return whether a socket can have that path, in a folder of this user alone."""
     return len(os.fsencode(path)) <= _LONGEST_PATH and is_private(path.parent)
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether nobody else can enter a folder, so that nobody else can answer there."""
+    """Return whether only this user can enter a folder."""
     try:
         facts = folder.lstat()
     except OSError:
@@ -97,7 +96,7 @@ def _is_our_socket(path: Path) -> bool:
 
 @contextmanager
 def alone(path: Path) -> Iterator[bool]:
-    """Yield whether this is the only process to listen at `path`, for as long as it is held."""
+    """Hold the lock of `path`; yield whether this process got it."""
     handle = os.open(_lock_of(path), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         yield any(_is_locked(handle, wait_s=_MOMENT_S * bool(number)) for number in range(_TRIES))
@@ -106,7 +105,7 @@ def alone(path: Path) -> Iterator[bool]:
 
 
 def is_starting(path: Path) -> bool:
-    """Return whether a process is about to listen at `path`, but does not yet."""
+    """Return whether a daemon is starting up and does not listen at `path` yet."""
     if path.exists() or not can_listen(path):
         return False
     try:
@@ -124,7 +123,7 @@ def _lock_of(path: Path) -> Path:
 
 
 def _is_locked(handle: int, *, wait_s: float = 0) -> bool:
-    """Return whether a file could be locked, and so was not before."""
+    """Return whether this process could lock a file."""
     time.sleep(wait_s)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,7 +133,7 @@ def _is_locked(handle: int, *, wait_s: float = 0) -> bool:
 
 
 def ask_warm(path: Path, raw: bytes, project: str, *, timeout_s: float) -> Ending | None:
-    """Return how the hook with input `raw` ends, or None if nobody there can say."""
+    """Return how the daemon ends the hook with input `raw`, or None without a valid answer."""
     if not can_listen(path):
         return None
     try:
@@ -151,8 +150,8 @@ def ask_warm(path: Path, raw: bytes, project: str, *, timeout_s: float) -> Endin
 
 
 def start_warm(words: Sequence[str], folder: Path) -> None:
-    """Start the process that will listen, apart from this one; whether it does is seen later."""
-    # Who only asks needs none of it.
+    """Start the daemon as a detached process; failures are ignored."""
+    # Loaded here, because a hook that only asks does not need it.
     subprocess = import_module("subprocess")
     silent = subprocess.DEVNULL
     try:
@@ -182,8 +181,8 @@ def _all_of(line: socket.socket) -> bytes:
 
 
 def _ending(answer: bytes) -> Ending | None:
-    """Return the ending that an answer tells of, if it is one in whole."""
-    # INVARIANT: an answer that was cut short or is no answer is none.
+    """Return the exit that an answer encodes, or None if it is invalid."""
+    # INVARIANT: a truncated or invalid answer counts as none.
     told: Any = json.loads(answer)
     if not isinstance(told, list) or len(told) != 3:
         return None

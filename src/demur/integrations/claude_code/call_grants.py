@@ -1,4 +1,4 @@
-"""Grants by the call that they were given for: what lets a call run speaks for its result, too."""
+"""Grants by call: a grant for a call also covers its result."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -15,7 +15,10 @@ _MOST_CALLS = 1000
 
 
 class CallGrants:
-    """Grants of the last `most` calls that had some. Safe to share between threads."""
+    """Grants of the last `max_calls` calls that had some. Safe to share between threads.
+
+    A grant for a call also covers its result.
+    """
 
     def __init__(self, most: int = _MOST_CALLS) -> None:
         self._most = most
@@ -23,7 +26,7 @@ class CallGrants:
         self._calls: OrderedDict[str, tuple[Grant, ...]] = OrderedDict()
 
     def keep(self, call_id: str | None, grants: Iterable[Grant]) -> None:
-        """Remember what was granted for a call, if anything was."""
+        """Keep the grants of a call, if it has any."""
         given = tuple(grants)
         if not call_id or not given:
             return
@@ -34,7 +37,7 @@ class CallGrants:
                 self._calls.popitem(last=False)
 
     def of(self, call_id: str | None) -> tuple[Grant, ...]:
-        """Return what was granted for a call."""
+        """Return the grants of a call."""
         return self._calls.get(call_id or "", ())
 
 
@@ -43,7 +46,7 @@ _LOCK = Lock()
 
 
 def call_grants(by: Enforcer) -> CallGrants:
-    """Return the grants that all who decide by the same gate share."""
+    """Return the grants that all enforcers of one gate share."""
     if by.gate is None:
         return CallGrants()
     with _LOCK:

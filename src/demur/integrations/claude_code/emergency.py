@@ -1,4 +1,4 @@
-"""The no of a hook that cannot even ask: made of nothing but the standard library.
+"""Fallback denials of a hook, from the standard library alone.
 
 Claude Code reads a decision only with status 0; status 2 blocks wherever a hook can, and
 shows the error stream. Every other status lets the action run.
@@ -19,7 +19,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class Ending(NamedTuple):
-    """How a hook ends: its status and what it prints."""
+    """How a hook ends: its status and output."""
 
     status: int = 0
     stdout: str = ""
@@ -33,17 +33,17 @@ def refusal_line(code: str, detail: str) -> str:
 
 
 def stopping(line: str) -> dict[str, Any]:
-    """Return what a hook prints to end the run: what has come back is not read any more."""
+    """Return the output that stops the run, so that the model does not read the tool's output."""
     return {"continue": False, "stopReason": line}
 
 
 def denial(event: str | None, line: str, members: Mapping[str, Any] = _NOTHING) -> Ending:
-    """Return the ending that says no with a refusal line; None is an event nobody could read.
+    """Return the exit that denies an event with a refusal line; None is an unreadable event.
 
-    What has happened already is not undone by it. But what a tool returned, one of the event's
-    `members`, is withheld; where that cannot be done, the run ends.
+    It undoes nothing that has happened. It withholds what a tool returned, one of the event's
+    `members`; where that is impossible, it stops the run.
     """
-    # INVARIANT: without a judgement, nothing passes that a hook can still stop.
+    # INVARIANT: without a judgement, no action passes that a hook can still stop.
     if event is None:
         return Ending(BLOCKED, stderr=f"{line}\n")
     return Ending(stdout=f"{json.dumps(_denied(event, line, members))}\n", stderr=f"{line}\n")
@@ -63,7 +63,7 @@ def _denied(event: str, line: str, members: Mapping[str, Any]) -> dict[str, Any]
         case "PostToolUse":
             return _unread(line, members)
         case "PostToolUseFailure":
-            # Replaced it cannot be, nor does Claude Code stop here: what comes after it decides.
+            # Claude Code neither replaces the output nor stops here: PostToolBatch decides.
             answer = {"additionalContext": line}
         case "PostToolBatch":
             return stopping(line)
@@ -73,13 +73,13 @@ def _denied(event: str, line: str, members: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _unread(line: str, members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the form that keeps from the model what a tool returned."""
+    """Return the output that withholds what a tool returned."""
     if "tool_response" not in members:
         return stopping(line)
     try:
         instead = withheld(members["tool_response"], line)
         json.dumps(instead)
-    except Exception:  # noqa: BLE001 - such as an output that is too deep to be copied
+    except Exception:  # noqa: BLE001 - for example an output nested too deep to copy
         return stopping(line)
     special = {"hookEventName": "PostToolUse", "updatedToolOutput": instead}
     return {"decision": "block", "reason": line, "hookSpecificOutput": special}

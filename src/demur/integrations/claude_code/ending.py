@@ -1,4 +1,4 @@
-"""How a hook ends, from the bytes that came in: an answer, or the no of what cannot be judged."""
+"""Run a hook on its input: an answer, or a denial if it cannot be judged."""
 
 import json
 from collections.abc import Callable
@@ -20,29 +20,29 @@ _NOBODY: Callable[[object], object] = id
 
 
 class Judging(Protocol):
-    """What judges an event of a project."""
+    """Judges an event of a project."""
 
     def judge(self, hook: Hook, project: str) -> dict[str, Any]:
-        """Return what the hook prints."""
+        """Return the output of the hook."""
 
 
 def ending_alone(
     raw: bytes, terms: Terms, project: str = "", tell: Callable[[Hook], object] = _NOBODY
 ) -> Ending:
-    """Return how a hook ends that has opened nothing yet; `tell` hears the event once it is read.
+    """Judge a hook's input in this process; `on_hook` is called with the parsed event.
 
-    Never raises: what goes wrong is a no.
+    Never raises: every failure is a denial.
     """
     return _ending(raw, lambda hook: _opened(hook, terms, project), tell)
 
 
 def ending_beside(raw: bytes, judge: Judging, project: str = "") -> Ending:
-    """Return how a hook ends, judged by who is there already. Never raises."""
+    """Judge a hook's input with an open runtime. Never raises."""
     return _ending(raw, lambda hook: judge.judge(hook, project), _NOBODY)
 
 
 def line_of(error: BaseException) -> str:
-    """Return the refusal line of an error: whose fault it is decides the code."""
+    """Return the refusal line of an error; its type decides the code."""
     match error:
         case StorageError():
             code = "STORAGE_UNAVAILABLE"
@@ -53,7 +53,7 @@ def line_of(error: BaseException) -> str:
         case DemurError():
             code = "POLICY_INVALID"
         case _:
-            # Its words may quote what must not be told.
+            # Name only the type: an error's text may quote secrets.
             return refusal_line("INTERNAL_ERROR", f"the hook failed: {type(error).__name__}")
     first = error.problems[0]
     return refusal_line(code, f"{first.where}: {first.problem}" if first.where else first.problem)
@@ -62,7 +62,7 @@ def line_of(error: BaseException) -> str:
 def _ending(
     raw: bytes, judged: Callable[[Hook], dict[str, Any]], tell: Callable[[Hook], object]
 ) -> Ending:
-    # INVARIANT: whatever bytes come in, nothing passes that the enforcer did not allow.
+    # INVARIANT: whatever the input is, no action passes that the enforcer did not allow.
     try:
         hook = read_hook(raw)
     except DemurError as error:
@@ -71,7 +71,7 @@ def _ending(
     try:
         output = judged(hook)
         return Ending(stdout=f"{json.dumps(output)}\n" if output else "")
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is no permission
+    except BaseException as error:  # noqa: BLE001 - a failure is no permission
         return denial(hook.event, line_of(error), hook.members)
 
 

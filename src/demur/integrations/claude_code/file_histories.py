@@ -29,7 +29,7 @@ _encode = msgspec.json.encode
 
 
 class FileHistories:
-    """Histories under `folder`, which is made; of more than `most` runs, the oldest are dropped."""
+    """Histories of runs in `folder`; above `max_runs`, the oldest are dropped."""
 
     def __init__(self, folder: Path, *, most: int = _MOST_RUNS, largest: int = _LARGEST) -> None:
         self._folder = folder
@@ -37,10 +37,10 @@ class FileHistories:
         self._largest = largest
 
     def update(self, run: str, change: Callable[[History], History]) -> History:
-        """Return the history of a run after `change`, which is kept.
+        """Apply `change` to the history of a run, store it, and return it.
 
         Raises:
-            OSError: It cannot be kept.
+            OSError: It cannot be stored.
         """
         self._folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         path = self._folder / f"{sha256(run.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
@@ -70,8 +70,8 @@ class FileHistories:
             self._drop_oldest()
 
     def _bounded(self, history: History) -> bytes:
-        """Return the history as it is kept: results cut, and the oldest calls only counted."""
-        # INVARIANT: a history in a file is never larger than the limit, and its counts are whole.
+        """Return the encoded history: long results are cut, and the oldest calls only counted."""
+        # INVARIANT: a stored history never exceeds the limit, and its counts are complete.
         kept = msgspec.structs.replace(history, calls=tuple(map(_cut, history.calls)))
         encoded = _encode(kept)
         while len(encoded) > self._largest and kept.calls:

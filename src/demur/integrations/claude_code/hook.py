@@ -1,4 +1,4 @@
-"""What Claude Code tells a hook: which event, in which session, and about what."""
+"""The input of a Claude Code hook: event, session and members."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from demur.errors import InputError
 __all__ = ["EventError", "Hook", "read_hook"]
 
 _MCP = "mcp__"
-# What an event says of itself; a later Claude Code may say more, and say it otherwise.
+# Known members that are not content. A later Claude Code may add or rename members.
 _ABOUT = frozenset(
     {*("hook_event_name", "session_id", "transcript_path", "cwd", "permission_mode", "effort")}
     | {*("agent_id", "agent_type", "tool_name", "tool_input", "tool_use_id", "duration_ms")}
@@ -21,11 +21,11 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class EventError(InputError):
-    """What an event says, or names, cannot be read."""
+    """An event, or a file that it names, cannot be read."""
 
 
 class Hook(NamedTuple):
-    """One event with its members as they came: a guard judges them, not their reader."""
+    """One event with its members as received; guards validate them."""
 
     event: str
     members: Mapping[str, Any]
@@ -35,24 +35,24 @@ class Hook(NamedTuple):
         return self.members.get(name)
 
     def said(self, name: str) -> Any:
-        """Return a member; where there is none of that name, all that nobody knows."""
+        """Return a member; if it is missing, all unknown members."""
         if name in self.members:
             return self.members[name]
         return {name: value for name, value in self.members.items() if name not in _ABOUT}
 
     def text(self, name: str) -> str | None:
-        """Return a member that is a text with something in it, or None."""
+        """Return a member that is a non-empty text, or None."""
         value = self.members.get(name)
         return value if isinstance(value, str) and value else None
 
     def of_call(self, members: Any) -> "Hook":
-        """Return the event of one call of several; what is no call has come back from one."""
+        """Return the event of one call of a batch; a value that is no object is its output."""
         known = members if isinstance(members, dict) else {"tool_response": members}
         return Hook(self.event, known)
 
     @property
     def run(self) -> str | None:
-        """The agent that the event is about: the session's own, or one that it started."""
+        """The run of the event: the session's own agent, or a subagent."""
         session, agent = self.text("session_id"), self.text("agent_id")
         return f"{session}/{agent}" if session and agent else session
 
@@ -66,18 +66,18 @@ class Hook(NamedTuple):
             return ""
         rest = name.removeprefix(_MCP)
         servers = sorted((_NOT_IN_NAMES.sub("_", server) for server in own), key=len)
-        # The longest first: one's name may begin with that of another.
+        # The longest first, because one name may begin with another.
         matches = (server for server in reversed(servers) if rest.startswith(f"{server}__"))
         return next(matches, rest.partition("__")[0])
 
     def tool(self, own: Collection[str]) -> Any:
-        """Return the tool's name; that of a server of one's `own` stands without the server."""
+        """Return the tool's name; for a server in `own_servers`, without the server."""
         name, source = self.get("tool_name"), self.source(own)
         is_own = source in {_NOT_IN_NAMES.sub("_", server) for server in own}
         return name.removeprefix(f"{_MCP}{source}__") if source and is_own else name
 
     def occasion(self, framework: str) -> Occasion:
-        """Return where the event happened."""
+        """Return the call context of the event."""
         return Occasion(framework=framework, run=self.run, call_id=self.text("tool_use_id"))
 
 
@@ -85,7 +85,7 @@ def read_hook(raw: bytes | str) -> Hook:
     """Return the event in a hook's input.
 
     Raises:
-        EventError: It is no JSON object, or names no event.
+        EventError: It is no JSON object, or has no event name.
     """
     try:
         members = msgspec.json.decode(raw)

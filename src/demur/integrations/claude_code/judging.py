@@ -14,7 +14,7 @@ from demur.integrations.claude_code.unguarded import unguarded
 __all__ = ["CLAUDE_CODE", "SURFACES", "ajudge", "judge"]
 
 CLAUDE_CODE = "claude-code"
-# What has to be guarded to judge an event; every other event needs no guard.
+# The surfaces whose guards judge an event; other events are not guarded.
 SURFACES: Mapping[str, tuple[Surface, ...]] = {
     "PreToolUse": (Surface.TOOL_CALL, Surface.CODE_EXECUTION, Surface.TOOL_LOOP),
     "PostToolUse": (Surface.TOOL_RESULT, Surface.TOOL_LOOP),
@@ -36,10 +36,9 @@ def judge(
     own: Collection[str] = (),
     framework: str = CLAUDE_CODE,
 ) -> dict[str, Any]:
-    """Return what to answer to an event; nothing to those that are not guarded.
+    """Return the output for an event; empty for events that are not guarded.
 
-    `pins` are rules that outlive a compaction; tools of MCP servers of one's `own` go by their
-    bare names.
+    `pins` are rules that outlive a compaction. Tools of `own_servers` have their bare names.
     """
     ruling = put(questions(hook, own, hook.occasion(framework)), enforcer)
     return unguarded(*hook, pins) if ruling is None else answer(hook, ruling, manner)
@@ -55,9 +54,9 @@ async def ajudge(
     framework: str = CLAUDE_CODE,
     granted: GrantsOf = no_grants,
 ) -> dict[str, Any]:
-    """Return what to answer to an event, like `judge`; the event loop runs on meanwhile.
+    """Return the output for an event, like `judge_hook`, without blocking the event loop.
 
-    What was `granted` for a call speaks for its result.
+    `grants_for` returns the grants of a call, which also cover its result.
     """
     ruling = await aput(questions(hook, own, hook.occasion(framework), granted), enforcer)
     return unguarded(*hook, pins) if ruling is None else answer(hook, ruling, manner)

@@ -33,7 +33,7 @@ _READERS = frozenset(
 )
 _READS = re.compile(r"(?:read|get|list|search|grep|glob|find|view|show|stat|fetch)(?![a-z])")
 _WRITES = re.compile(r"write|edit|replace|set|put|update|create|delete|remove|move|save|patch")
-# Texts that are no paths even if they are one.
+# Arguments that are never paths, even if they look like one.
 _TEXTS = frozenset(
     {*("content", "text", "new_string", "old_string", "new_source", "prompt", "description")}
     | {*("command", "cmd", "script", "body", "message", "plan", "subject")}
@@ -49,17 +49,17 @@ class OwnFilesGuard:
 
     SURFACE = Surface.TOOL_CALL
     CODES: tuple[str, ...] = (ReasonCode.APPROVAL_REQUIRED,)
-    # It asks the disk where a link leads, and nothing else.
+    # It only resolves links on disk.
     blocking = False
 
     @staticmethod
     def check(event: ToolCall, config: OwnPaths) -> Iterator[Finding]:
-        """Yield that a call would change what holds the agent in check."""
+        """Yield a finding if a call would change a protected file."""
         return check(event, config)
 
 
 def check(event: ToolCall, config: OwnPaths) -> Iterator[Finding]:
-    """Yield that a call would change what holds the agent in check."""
+    """Yield a finding if a call would change a protected file."""
     try:
         arguments = read_arguments(event.arguments)
     except UnreadableError:
@@ -82,7 +82,7 @@ def _changes(text: str, own: OwnPaths) -> bool:
 
 
 def _paths(name: str, arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts in arguments that may be paths of files to be written."""
+    """Yield the texts in arguments that may be paths of files to write."""
     if name in _WRITERS:
         given: Any = [arguments.get(argument) for argument in _WRITERS[name]]
     elif name in _READERS or _only_reads(name):

@@ -24,10 +24,13 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 class OwnPaths(NamedTuple):
-    """What must not be changed unseen: `files` by their whole paths, and all in `folders`.
+    """Files that must not change without approval: `files` by full path, and all in `folders`.
 
-    Wherever they lie, settings of Claude Code and of demur count, too. `project` is where
-    relative paths begin, `places` is what variables and `~` stand for.
+    Settings of Claude Code and of demur are protected in every folder. `project` is the base of
+    relative paths, `places` are the values of variables and `~`.
+
+    Paths are compared as text, ignoring case as many disks do; a link is followed where a path
+    is given in full.
     """
 
     files: frozenset[str] = frozenset()
@@ -36,12 +39,12 @@ class OwnPaths(NamedTuple):
     places: tuple[tuple[str, str], ...] = ()
 
     def hold(self, path: str) -> bool:
-        """Return whether a path is one of them, or leads there by a link."""
+        """Return whether a path is protected, or links to a protected file."""
         whole = self._whole(path)
         return self._is_named(path) or self._is_one(whole.lower()) or self._is_one(_real(whole))
 
     def mention(self, word: str) -> bool:
-        """Return whether a word of a command may mean one of them, from whichever folder."""
+        """Return whether a word of a command may name a protected file, from any folder."""
         last = posixpath.basename(_clean(word)).lower()
         if self._is_named(word) or last in {posixpath.basename(file) for file in self.files}:
             return True
@@ -54,7 +57,7 @@ class OwnPaths(NamedTuple):
         )
 
     def lie_in(self, word: str) -> bool:
-        """Return whether a word is a folder that some of them lie in; homes and projects aside."""
+        """Return whether a word is a folder with protected files; not a home or a project."""
         whole = self._whole(word).lower()
         known = [self.project.lower(), *(place.lower() for _, place in self.places)]
         if any(place == whole or _inside(place, whole) for place in known if place):
@@ -83,7 +86,7 @@ class OwnPaths(NamedTuple):
 
 
 def own_paths(files: Iterable[Path], folders: Iterable[Path], project: str = "") -> OwnPaths:
-    """Return the paths, each as it is said and as it really is."""
+    """Return the protected paths, each as given and as resolved."""
     places = {"HOME": str(Path.home()), "CLAUDE_PROJECT_DIR": project}
     for name in ("CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         places[name] = os.environ.get(name, "")
@@ -104,7 +107,7 @@ def _both(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def _real(path: str) -> str:
-    """Return where a path leads; one that leads nowhere stays as it is."""
+    """Return the resolved path; one that cannot be resolved stays as it is."""
     try:
         return _clean(os.path.realpath(path)).lower()
     except (OSError, ValueError):
@@ -120,7 +123,7 @@ def _inside(path: str, folder: str) -> bool:
 
 
 def _names_folder(path: str) -> bool:
-    """Return whether a path says in which folder a file is, and not by a variable or pattern."""
+    """Return whether a path names its folder without a variable or pattern."""
     folder = posixpath.dirname(_clean(path))
     return bool(folder.strip("./")) and "$" not in folder and not _is_pattern(folder)
 
@@ -138,6 +141,6 @@ def _like(part: str, name: str) -> bool:
     if not _is_pattern(part):
         return part == name
     is_seen = not name.startswith(".") or part.startswith((".", "[", "{"))
-    # A pattern of any name whatever says nothing about one.
+    # A pattern such as `*` matches every name, so it does not name a protected file.
     is_meant = name not in _NAMES or part.startswith(".")
     return is_seen and is_meant and fnmatchcase(name, _loose(part))

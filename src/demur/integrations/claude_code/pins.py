@@ -1,7 +1,7 @@
-"""Rules that outlive a compaction: whoever summarises is told to keep them, and they come again.
+"""Pinned rules outlive a compaction: the summary is told to keep them, and a hook restates them.
 
-Claude Code takes the message of a hook before a compaction as an instruction to who writes
-the summary, and the context that a hook gives when a compacted session starts as its own.
+Claude Code passes a hook's message before a compaction to the model that writes the summary. It
+adds the context that a hook returns at the start of a compacted session.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ _LARGEST = 100_000
 
 
 class PinsError(InputError):
-    """Rules that should be pinned cannot be."""
+    """A file of pinned rules cannot be used."""
 
 
 def read_pins(paths: Sequence[Path | str]) -> tuple[str, ...]:
-    """Return the texts in files, in their order; an empty one pins nothing.
+    """Return the rules in files, in order; an empty file pins nothing.
 
     Raises:
-        PinsError: One cannot be read, or is too long to be said again and again.
+        PinsError: A file cannot be read, or is too long to be repeated.
     """
     return tuple(text for path in paths if (text := _read(Path(path))))
 
 
 def keeping(pins: Pins) -> dict[str, Any]:
-    """Return what a hook prints before a compaction."""
+    """Return the hook output before a compaction, which asks to keep the pinned rules."""
     if not pins:
         return {}
     begin = "Keep these rules in the summary, word for word:"
@@ -39,7 +39,7 @@ def keeping(pins: Pins) -> dict[str, Any]:
 
 
 def reminding(pins: Pins) -> dict[str, Any]:
-    """Return what a hook prints when a session starts from its summary."""
+    """Return the hook output when a session starts from a summary: the pinned rules."""
     if not pins:
         return {}
     begin = "These rules hold as they did before the conversation was summarised:"

@@ -18,15 +18,15 @@ from demur.model.grant import Grant
 
 __all__ = ["GrantsOf", "Question", "about_call", "aput", "no_grants", "put", "questions"]
 
-# From the id of a call to what was granted for it.
+# Returns the grants of a call by its id.
 GrantsOf = Callable[[str | None], Iterable[Grant]]
 
-# A compaction is rare, and what reads one takes long to load.
+# Loaded only for compactions: they are rare, and the module takes long to load.
 _TRANSCRIPT = "demur.integrations.claude_code.transcript"
 
 
 class Question(NamedTuple):
-    """A point of the enforcer, and what it is asked."""
+    """A method of the enforcer, and its arguments."""
 
     point: str
     arguments: tuple[Any, ...]
@@ -34,16 +34,16 @@ class Question(NamedTuple):
 
 
 def no_grants(_call_id: str | None) -> Iterable[Grant]:
-    """Return that nothing was granted for a call."""
+    """Return no grants for any call."""
     return ()
 
 
 def questions(
     hook: Hook, own: Collection[str], at: Occasion, granted: GrantsOf = no_grants
 ) -> Iterator[Question]:
-    """Yield what is to be asked about an event; nothing if it is not guarded.
+    """Yield the questions about an event; none if it is not guarded.
 
-    What was `granted` for a call speaks for what came back from it as well.
+    `grants_for` returns the grants of a call, which also cover its result.
     """
     match hook.event:
         case "PreToolUse":
@@ -54,8 +54,8 @@ def questions(
         case "PostToolBatch":
             calls = hook.said("tool_calls")
             for call in calls if isinstance(calls, list) else [calls]:
-                # What was withheld is gone. What a failing tool said is still there, and so is
-                # an output of which Claude Code did not take the replacement.
+                # Withheld output is gone already. Errors of failed tools are still there, and so is
+                # output whose replacement Claude Code did not accept.
                 one = hook.of_call(call)
                 where = at._replace(call_id=one.text("tool_use_id"))
                 yield _about_result(one, one.said("tool_response"), own, where, granted)
@@ -72,7 +72,7 @@ def questions(
 def _about_result(
     call: Hook, returned: Any, own: Collection[str], at: Occasion, granted: GrantsOf
 ) -> Question:
-    """Return what is to be asked about what came back from a call."""
+    """Return the question about the result of a call."""
     named = {"arguments": call.get("tool_input"), "grants": granted(at.call_id)}
     return Question("tool_result", (call.tool(own), returned, at), named)
 
@@ -80,14 +80,14 @@ def _about_result(
 def about_call(
     name: Any, given: Any, at: Occasion, source: str, grants: Iterable[Grant] = ()
 ) -> Iterator[Question]:
-    """Yield what is to be asked about a tool call; `grants` speak for it."""
+    """Yield the question about a tool call, with its grants."""
     runs = further_commands(name, given)
     named = {"source": source, "grants": grants, "commands": runs}
     yield Question("tool_call", (name, given, at), named)
 
 
 def put(asked: Iterable[Question], enforcer: Enforcer) -> Ruling | None:
-    """Return the strictest ruling, or None if nothing is asked."""
+    """Ask the enforcer, and return the strictest ruling; None without questions."""
     strictest = None
     for one in asked:
         ruling: Ruling = getattr(enforcer, one.point)(*one.arguments, **one.named)
@@ -98,7 +98,7 @@ def put(asked: Iterable[Question], enforcer: Enforcer) -> Ruling | None:
 
 
 async def aput(asked: Iterable[Question], enforcer: Enforcer) -> Ruling | None:
-    """Return the strictest ruling, like `put`; the event loop runs on meanwhile."""
+    """Return the strictest ruling, like `strictest_result`, without blocking the event loop."""
     strictest = None
     for one in asked:
         ruling: Ruling = await getattr(enforcer, f"a{one.point}")(*one.arguments, **one.named)
@@ -109,7 +109,7 @@ async def aput(asked: Iterable[Question], enforcer: Enforcer) -> Ruling | None:
 
 
 def _stricter(one: Ruling | None, other: Ruling) -> Ruling:
-    # INVARIANT: nobody is asked to approve what another ruling refuses for good.
+    # INVARIANT: a person is never asked to approve what another ruling refuses for good.
     return other if one is None or one.allowed or _is_final(other) else one
 
 
@@ -118,11 +118,11 @@ def _is_final(ruling: Ruling) -> bool:
 
 
 def _returned(hook: Hook) -> Any:
-    """Return what came back, as the model reads it: what failed begins by saying so."""
+    """Return the tool's output as the model reads it; a failure starts with `Error:`."""
     failed = hook.event == "PostToolUseFailure"
     return f"Error: {hook.said('error')}" if failed else hook.said("tool_response")
 
 
 def _may_say_it_otherwise(hook: Hook) -> bool:
-    """Return whether the agent said something last, and was not told to say it otherwise yet."""
+    """Return whether the agent's last message can still be rephrased."""
     return not hook.get("stop_hook_active") and hook.text("last_assistant_message") is not None

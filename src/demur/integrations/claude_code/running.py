@@ -16,7 +16,7 @@ _ARGUMENTS = ("command", "cmd", "script")
 
 
 def commands_of(name: str, arguments: Mapping[str, Any]) -> list[str]:
-    """Return all that a call would run, as far as it can be read."""
+    """Return the commands that a call would run, as far as they can be read."""
     try:
         known = list(commands_in(name, arguments, {}))
     except InputTypeError:
@@ -25,7 +25,10 @@ def commands_of(name: str, arguments: Mapping[str, Any]) -> list[str]:
 
 
 def further_commands(name: Any, arguments: Any) -> list[str]:
-    """Return what a call would run of which the core does not know that it is run."""
+    """Return the commands of a call to a tool that the core does not know as a shell.
+
+    Claude Code adds tools, and servers bring their own, so the argument's name decides here.
+    """
     if not isinstance(name, str) or not isinstance(arguments, Mapping):
         return []
     try:

@@ -28,13 +28,13 @@ __all__ = [
 
 _OURS = ["hook", "claude-code"]
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
-# Longer than the command gives itself: Claude Code lets an action run whose hook it gave up.
+# Longer than the hook's own budget: Claude Code lets an action run if its hook times out.
 _TIMEOUT_S = 60
 _NO_ANSWER = refusal_line("GUARDRAIL_UNAVAILABLE", "the hook gave no answer")
 
 
 class HookEvent(NamedTuple):
-    """An event that is hooked: what of it, and what the shell does if there is no answer."""
+    """An event to hook, its matcher, and the shell command if the hook fails."""
 
     name: str
     matcher: str | None = None
@@ -42,7 +42,7 @@ class HookEvent(NamedTuple):
 
 
 _BLOCK = "exit 2"
-# What a tool returned is there already: only the end keeps the model from it.
+# The tool's output exists already: only a stop keeps it from the model.
 _STOP = f"echo {shlex.quote(json.dumps(stopping(_NO_ANSWER)))}"
 
 EVENTS = (
@@ -58,9 +58,9 @@ EVENTS = (
 
 
 def hook_command(words: Sequence[str], otherwise: str = "") -> str:
-    """Return the command line of a hook; `$CLAUDE_PROJECT_DIR` in a word is left to the shell.
+    """Return the command line of a hook; the shell expands `$CLAUDE_PROJECT_DIR`.
 
-    `otherwise` is done if it fails.
+    `otherwise` runs if the hook fails.
     """
     line = " ".join(map(_quoted, words))
     return f"{line} || {otherwise}" if otherwise else line
@@ -86,10 +86,10 @@ def is_ours(command: object) -> bool:
 
 
 def with_hooks(settings: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """Return the settings with a hook that runs `words` at each event, and no other of ours.
+    """Return the settings with a hook that runs `words` at each event, and no other demur hook.
 
     Raises:
-        InputError: The hooks that are there are not in the form that Claude Code reads.
+        InputError: The existing hooks are not in the format of Claude Code.
     """
     # INVARIANT: installing twice is installing once.
     hooks = {event: list(groups) for event, groups in _hooks(settings).items()}
@@ -106,9 +106,9 @@ def without_hooks(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings without the hooks of demur.
 
     Raises:
-        InputError: The hooks that are there are not in the form that Claude Code reads.
+        InputError: The existing hooks are not in the format of Claude Code.
     """
-    # INVARIANT: removing takes out what installing put in, and nothing else.
+    # INVARIANT: removing undoes installing, and changes nothing else.
     before = _hooks(settings)
     if not any(_names_us(group) for groups in before.values() for group in groups):
         return dict(settings)
@@ -122,7 +122,7 @@ def read_settings(text: str, where: str) -> dict[str, Any]:
     """Return the settings in a text; an empty one holds none.
 
     Raises:
-        InputError: It is no JSON object, or one that would not be the same after writing.
+        InputError: It is no JSON object, or cannot be written back unchanged.
     """
     if not text.strip():
         return {}
@@ -172,7 +172,7 @@ def _names_us(group: object) -> bool:
 
 
 def _others(groups: Sequence[Any]) -> Iterator[Any]:
-    """Yield the groups without our commands; a group that held nothing else is gone."""
+    """Yield the groups without demur's commands; groups left empty are dropped."""
     for group in groups:
         if not _names_us(group):
             yield group
@@ -198,9 +198,9 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"`{twice}` stands there twice")
+        raise ValueError(f"`{twice}` is a duplicate key")
     return found
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"`{name}` is no number")
+    raise ValueError(f"`{name}` is not a number")

@@ -15,7 +15,7 @@ _OWNER_ONLY = 0o600
 
 
 class SettingsFile(NamedTuple):
-    """A file and its text; `target` is where it really lies, if its path is a link."""
+    """A settings file and its text; `target` is its resolved path."""
 
     path: Path
     target: Path
@@ -24,7 +24,7 @@ class SettingsFile(NamedTuple):
 
 
 def read_file(path: Path) -> SettingsFile:
-    """Return the file at a path, which need not be there yet.
+    """Return the file at a path, which need not exist yet.
 
     Raises:
         InputError: It cannot be read.
@@ -45,15 +45,15 @@ def read_file(path: Path) -> SettingsFile:
 
 
 def replace_file(file: SettingsFile, text: str) -> Path | None:
-    """Write the text in place of the one that was read; return the copy of that, if there was one.
+    """Replace the text of the file; return the backup of the old text, if there was one.
 
     Raises:
-        InputError: It cannot be written, or somebody else has changed it meanwhile.
+        InputError: It cannot be written, or it changed since it was read.
     """
     try:
         if read_file(file.path) != file:
             raise InputError(
-                "the file has changed meanwhile", where=str(file.path), help="try again"
+                "the file has changed since it was read", where=str(file.path), help="try again"
             )
         file.target.parent.mkdir(parents=True, exist_ok=True)
         copy = _copy(file) if file.exists else None
@@ -81,7 +81,7 @@ def _swap(target: Path, text: str, mode: int) -> None:
 
 
 def _copy(file: SettingsFile) -> Path:
-    """Return a new file beside the settings that holds what they were."""
+    """Copy the old settings to a new file beside them, and return its path."""
     for number in count():
         path = file.target.with_name(f"{file.target.name}.bak{number or ''}")
         try:

@@ -29,16 +29,16 @@ _OF_FIND = ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprint
 
 def words_in(text: str) -> set[str]:
     """Return all words of a command that may be paths, with and without its quotes."""
-    # A comma parts words, or belongs to a pattern: `.{a,b}`.
+    # A comma separates words, or belongs to a pattern: `.{a,b}`.
     forms = (text, text.replace(",", " "), _QUOTES.sub("", text))
     words = {word for form in forms for word in _APART.split(form)}
     return {word for word in words if 0 < len(word) <= _LONGEST_WORD}
 
 
 def only_reads(text: str, held: Callable[[str], bool]) -> bool:
-    """Return whether a command plainly does nothing but read; it may go to no folder that is held.
+    """Return whether a command clearly only reads, and changes into no protected folder.
 
-    What is not plain counts as more than reading.
+    A command that cannot be fully read counts as one that writes.
     """
     hidden = len(text) > _LONGEST or _HIDDEN.search(text)
     commands = None if hidden else _commands(text)
@@ -86,7 +86,7 @@ def _parted(tokens: Iterator[str]) -> Iterator[list[str]]:
         if set(word) - set(_PUNCTUATION):
             words.append(word)
         elif ">" in word:
-            # What goes nowhere, or into another stream, is written to no file.
+            # `/dev/null` and other streams are no files.
             target = next(tokens, "")
             if target != "/dev/null" and not (word == ">&" and target.isdigit()):
                 raise ValueError(word)

@@ -1,4 +1,4 @@
-"""What stands behind the hook command while it works: an open gate, guards, and histories."""
+"""The runtime of the hook command: an open gate, guards, and histories."""
 
 from collections.abc import Sequence
 from threading import Lock
@@ -29,7 +29,7 @@ _SUBJECT = {"type": "agent", "id": CLAUDE_CODE}
 
 
 class Standing:
-    """A gate that is open, and an enforcer for each project. Close it when done.
+    """An open gate, and an enforcer for each project. Close it when done.
 
     Its guards are those of `surfaces`: a process that judges one event needs no others.
     """
@@ -45,23 +45,23 @@ class Standing:
         self._histories = FileHistories(terms.state / "sessions")
         self._enforcers: dict[str, Enforcer] = {}
         self._lock = Lock()
-        # Last, so that nothing is left open if a setting cannot be used.
+        # Last, so that nothing is left open if a setting is invalid.
         self._gate = open_gate(settings_of(terms))
 
     @property
     def is_fresh(self) -> bool:
-        """Whether no file has changed since that its terms name."""
+        """Whether no file of its config has changed since."""
         try:
             return stamp_of(self._terms) == self._stamp
         except DemurError:
             return False
 
     def judge(self, hook: Hook, project: str) -> dict[str, Any]:
-        """Return what a hook prints; the folder `project` is where its agent may work."""
+        """Return the output of a hook; its agent may work in the folder `project`."""
         return judge(hook, self._enforcer(project), self._terms.manner, pins=self._pins)
 
     def rehearse(self) -> None:
-        """Have the guards load what they load when they are first asked; nothing is recorded."""
+        """Have the guards load their rules before the first event; nothing is recorded."""
         by = Enforcer(pipeline=Pipeline(self._steps, registry=self._gate.registry))
         by.prompt("Hello.")
         by.tool_call("Bash", {"command": "ls"})
@@ -105,7 +105,7 @@ class Standing:
 
 
 def _at_home(project: str, step: GuardStep) -> GuardStep:
-    """Return a step that knows the agent's folder, if it is the guard of commands."""
+    """Return the step with the agent's folder, if it is the guard of commands."""
     if not project or step.guard is not builtin_guard(Surface.CODE_EXECUTION):
         return step
     return step._replace(config={"workspace": [project]})

@@ -1,4 +1,4 @@
-"""On what terms the hook command works: which settings, where its state is, what is pinned."""
+"""The config of the hook command: settings file, state folder and pinned rules."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _POLICY = Path(__file__).with_name("policy.yaml")
 
 
 class Terms(NamedTuple):
-    """What the operator said.
+    """The operator's options.
 
     Without `config`, guards decide by themselves, and records go to a store in the folder
     `state`, beside the histories of tool calls. `pins` are files of rules that outlive a
@@ -33,7 +33,7 @@ def settings_of(terms: Terms) -> Config:
     """Return the settings of the gate.
 
     Raises:
-        InputError: The file cannot be read, or a setting cannot be used.
+        InputError: The file cannot be read, or a setting is invalid.
     """
     if terms.config is not None:
         return load_config(terms.config)
@@ -42,7 +42,7 @@ def settings_of(terms: Terms) -> Config:
 
 
 def stamp_of(terms: Terms) -> tuple[object, ...]:
-    """Return what changes when one of the files does that the terms name.
+    """Return a stamp that changes when a file of the config does.
 
     Raises:
         InputError: The settings cannot be used.
@@ -51,7 +51,7 @@ def stamp_of(terms: Terms) -> tuple[object, ...]:
 
 
 def files_of(terms: Terms) -> Iterator[Path]:
-    """Yield the files that the terms name, also those that are written.
+    """Yield the files that the config names, also those that demur writes.
 
     Raises:
         InputError: The settings cannot be used.

@@ -1,4 +1,4 @@
-"""A session's transcript as messages: what was said before a compaction, and by whom."""
+"""A session's transcript as messages, for the guard of compactions."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +16,9 @@ _LARGEST = 64_000_000
 
 
 def compaction_of(hook: Hook) -> Compaction:
-    """Return a compaction that has just been made: the conversation, and the summary of it.
+    """Return the compaction of an event: the conversation before it, and the summary.
 
-    It was the model that wrote the summary, whoever is said to hand it on.
+    The summary counts as the model's message, whatever role delivers it.
 
     Raises:
         EventError: The transcript cannot be read.
@@ -29,7 +29,7 @@ def compaction_of(hook: Hook) -> Compaction:
 
 
 def read_transcript(path: Path) -> tuple[Message, ...]:
-    """Return what was said since the last compaction, oldest first.
+    """Return the messages since the last compaction, oldest first.
 
     Raises:
         EventError: It cannot be read, or is too large.
@@ -51,7 +51,7 @@ def read_transcript(path: Path) -> tuple[Message, ...]:
 
 
 def _entry(line: bytes) -> dict[str, Any]:
-    """Return an entry; a line that is still being written holds none."""
+    """Return an entry; an incomplete line gives an empty one."""
     try:
         entry = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

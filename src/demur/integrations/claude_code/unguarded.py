@@ -1,6 +1,6 @@
-"""Events of Claude Code that nothing is judged at: answered without loading what judges others.
+"""Events of Claude Code that need no judgement, answered with the standard library alone.
 
-Needs the standard library alone, so a session starts at once.
+So a session starts at once.
 """
 
 import json
@@ -12,7 +12,7 @@ from demur.integrations.claude_code.pins import Pins, keeping, read_pins, remind
 
 __all__ = ["GUARDED", "ending_unguarded", "unguarded"]
 
-# At every other event, nothing is judged.
+# Other events need no judgement.
 GUARDED = frozenset(
     {*("PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch")}
     | {*("UserPromptSubmit", "PostCompact", "Stop", "SubagentStop")}
@@ -20,7 +20,7 @@ GUARDED = frozenset(
 
 
 def unguarded(event: str, members: Mapping[str, Any], pins: Pins) -> dict[str, Any]:
-    """Return what to say at an event that nothing is judged at: the pinned rules, or nothing."""
+    """Return the output of an event that is not guarded: the pinned rules, or nothing."""
     if event == "PreCompact":
         return keeping(pins)
     if event == "SessionStart" and members.get("source") == "compact":
@@ -29,9 +29,9 @@ def unguarded(event: str, members: Mapping[str, Any], pins: Pins) -> dict[str, A
 
 
 def ending_unguarded(raw: bytes, pins: Sequence[str]) -> Ending | None:
-    """Return how the hook with input `raw` ends, or None if it has to be judged.
+    """Return the exit of a hook whose event is not guarded, or None if it has to be judged.
 
-    `pins` name files. Whatever is odd about one of them or the input is left to who judges.
+    `pins` name files. On any error in them or in the input, the full hook decides.
     """
     # INVARIANT: an event that is guarded is never answered without a judgement.
     try:

@@ -1,7 +1,7 @@
-"""The process that is kept warm: it holds gate and guards ready and judges for hooks that ask.
+"""The hook daemon: it keeps gate and guards loaded and judges for hooks that ask.
 
-There is one for each set of options. It leaves when nobody has asked for a while, and as soon
-as a file changes that it was opened from: the next hook judges by itself and starts another.
+There is one daemon for each set of options. It ends when no hook has asked for a while, and as
+soon as a file changes that it was opened from: the next hook judges by itself and starts another.
 """
 
 import json
@@ -23,17 +23,17 @@ _POLL_S = 0.5
 
 
 class Judge(Judging, Protocol):
-    """What judges for hooks, as long as it is fresh."""
+    """Judges for hooks, as long as it is fresh."""
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it still judges by what is written in its files."""
+        """Whether its files are unchanged since it was opened."""
 
 
 def serve_warm(path: Path, judge: Judge, *, idle_s: float) -> None:
-    """Answer at `path` until nobody asks any more, or its socket is gone.
+    """Answer hooks at `path` until idle, or until the socket is gone.
 
-    Only one process may do so: see `alone`.
+    Only one process may do so: see `hold_daemon_lock`.
     """
     with _listening(path) as listener:
         _Warm(judge, listener, path, idle_s).run()
@@ -68,13 +68,13 @@ class _Warm:
             thread.join(_PATIENCE_S)
 
     def _leave(self) -> None:
-        """Listen no more: whoever asks from now on is to know at once, and not to wait."""
+        """Stop listening first, so that later hooks fail at once instead of waiting."""
         if self._is_wanted():
             self._path.unlink(missing_ok=True)
         self._listener.close()
 
     def _is_wanted(self) -> bool:
-        """Return whether the socket is still the one that it listens on."""
+        """Return whether the socket is still this daemon's own."""
         try:
             return self._path.stat().st_ino == self._own
         except OSError:

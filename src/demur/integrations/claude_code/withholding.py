@@ -14,7 +14,7 @@ __all__ = ["withheld"]
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_/+.-]{0,29}")
 _KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$.-]{0,39}")
-# Parts of a message that are no texts, in whichever spelling of them.
+# Kinds of message parts that are not text.
 _MEDIA = ("image", "audio", "video", "document", "resource", "file", "pdf")
 _PICTURE = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
@@ -28,7 +28,8 @@ _MEDIA_TYPES = ("media_type", "mediaType", "mimeType", "type")
 def withheld(output: Any, text: str, known: Collection[object] = ()) -> Any:
     """Return `output` with `text` in place of every text in it; empty ones stay empty.
 
-    `known` are texts that may stay because the agent wrote them itself, like a path.
+    `kept_texts` may stay because the agent wrote them itself, like a path. Pictures and documents
+    become texts where texts are allowed, or else an empty picture.
     """
     return _Withheld(text, known).of(output)
 
@@ -38,7 +39,7 @@ class _Withheld(NamedTuple):
     known: Collection[object]
 
     def of(self, output: Any) -> Any:
-        # INVARIANT: no text of an output is left in what replaces it, except kinds and known ones.
+        # INVARIANT: the replacement keeps no text of the output, except kinds and kept texts.
         if isinstance(output, str):
             return output if not output or output in self.known else self.text
         if isinstance(output, list):
@@ -48,13 +49,13 @@ class _Withheld(NamedTuple):
         return output
 
     def _part(self, item: Any) -> Any:
-        """Return what stands for one of many: a text for what is no text."""
+        """Return the replacement of a list item: a text for media."""
         if isinstance(item, dict) and item.get("type") in _MEDIA:
             return {"type": "text", "text": self.text}
         return self.of(item)
 
     def _file(self, output: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a text file in place of another kind of file that was read; else None."""
+        """Return a text file in place of a file of another kind; else None."""
         file = output.get("file")
         if output.get("type") not in _FILES or not isinstance(file, dict):
             return None
@@ -72,7 +73,7 @@ class _Withheld(NamedTuple):
 
 
 def _picture(output: dict[str, Any]) -> dict[str, str]:
-    """Return the members that make an empty picture of one with data in it."""
+    """Return the members that replace a picture's data with an empty picture."""
     kind = next((name for name in _MEDIA_TYPES if _is_media_type(output.get(name))), None)
     data = [name for name in _DATA if isinstance(output.get(name), str)]
     return {kind: "image/png", **dict.fromkeys(data, _PICTURE)} if kind and data else {}

@@ -1,7 +1,7 @@
-"""Plain Python: a function that runs only if the gate lets it, and a block that does.
+"""Plain Python: `@guarded` functions and `with guarding(...)` blocks.
 
-The call is decided by its arguments before anything happens. What was allowed within limits
-reaches the function: as its keyword-only parameter `constraints`, or by `current_ruling()`.
+The enforcer checks the call with its arguments before the body runs. Constraints of an allowed
+call reach the function as its keyword-only parameter `constraints`, or by `current_ruling()`.
 """
 
 from demur.integrations.guarded.block import guarding

@@ -1,4 +1,4 @@
-"""A call of plain Python, ready to be decided: who decides, what is told, and for whom."""
+"""A call of a guarded function or block, prepared for the enforcer."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -28,13 +28,13 @@ Name = str | Callable[[Arguments], str | None]
 Request = Callable[[Arguments], Mapping[str, Any]]
 Subject = Mapping[str, Any] | Callable[[Arguments], Mapping[str, Any] | None]
 
-# An enforcer holds its gate, so it cannot be kept beside it; the histories can.
+# An enforcer holds its gate, so a weak dictionary could not keep it; histories hold no gate.
 _histories: WeakKeyDictionary[Gate, LocalHistories] = WeakKeyDictionary()
 _lock = Lock()
 
 
 class Beside(TypedDict):
-    """What speaks for one call, and again for what comes of it."""
+    """Keyword arguments of the checks of a call and of its result."""
 
     grants: tuple[Grant, ...]
     accepted: tuple[str, ...]
@@ -42,7 +42,7 @@ class Beside(TypedDict):
 
 
 class Asked(NamedTuple):
-    """One call, ready to be decided."""
+    """One call, prepared for the enforcer."""
 
     enforcer: Enforcer
     action: str
@@ -51,28 +51,28 @@ class Asked(NamedTuple):
     beside: Beside
 
     def rule(self) -> Ruling:
-        """Return the ruling on the call."""
+        """Check the call."""
         return self.enforcer.tool_call(self.action, self.facts, self.at, **self.beside)
 
     async def arule(self) -> Ruling:
-        """Return the ruling on the call; the event loop runs on meanwhile."""
+        """Check the call without blocking the event loop."""
         return await self.enforcer.atool_call(self.action, self.facts, self.at, **self.beside)
 
     def rule_result(self, value: Any) -> Ruling:
-        """Return the ruling on what came of it."""
+        """Check the result of the call."""
         return self.enforcer.tool_result(
             self.action, value, self.at, arguments=self.facts, **self.beside
         )
 
     async def arule_result(self, value: Any) -> Ruling:
-        """Return the ruling on what came of it; the event loop runs on meanwhile."""
+        """Check the result of the call without blocking the event loop."""
         return await self.enforcer.atool_result(
             self.action, value, self.at, arguments=self.facts, **self.beside
         )
 
 
 class Asking(NamedTuple):
-    """How calls are asked about; what is a function here is given the arguments."""
+    """The options of `guarded` and `guarding`; functions among them get the call's arguments."""
 
     enforcer: Enforcer
     request: Request | None
@@ -91,10 +91,10 @@ class Asking(NamedTuple):
         grants: Grants,
         **told: Any,
     ) -> Self:
-        """Return how to ask `by`, checked as far as it can be now.
+        """Return the options, validated as far as possible before a call.
 
         Raises:
-            InputTypeError: Nobody is given who decides, or a setting is something else.
+            InputTypeError: `enforcer` is neither an enforcer nor a gate, or `accepted` is a text.
         """
         if isinstance(accepted, str):
             raise InputTypeError.expected("`accepted`", "a list of constraints", accepted)
@@ -107,7 +107,7 @@ class Asking(NamedTuple):
         )
 
     def about(self, action: Any, given: Arguments, shown: Arguments) -> Asked:
-        """Return the question on a call: what was `given`, of which `shown` is decided on."""
+        """Return a call with all its `bound` arguments, of which the enforcer sees `visible`."""
         told = _Told(given)
         name = told(action, "")
         grants = told(self._granted, ())
@@ -125,7 +125,7 @@ class Asking(NamedTuple):
             return None
         request = self.request
 
-        # What is known is known once: a result is decided on the same request as its call.
+        # Cached: the result is checked with the same request as the call.
         @cache
         def known() -> Mapping[str, Any]:
             return request(given)
@@ -139,7 +139,7 @@ class Asking(NamedTuple):
 
 
 class _Told:
-    """What settings say of one call; the first that fails is kept, for the call to be refused."""
+    """Resolves options that are functions; keeps the first error, so that the call is refused."""
 
     def __init__(self, given: Arguments) -> None:
         self._given = given
@@ -150,13 +150,13 @@ class _Told:
             return setting
         try:
             return setting(self._given)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not be the caller's
+        except Exception as error:  # noqa: BLE001 - the enforcer refuses the call for it
             self.error = self.error or error
             return otherwise
 
 
 def _failing(error: Exception) -> Describe:
-    """Return a description that fails: the enforcer refuses then, and keeps a record of it."""
+    """Return a `describe` that raises: the enforcer then refuses the call and records that."""
 
     def describe(_name: str, _facts: Arguments) -> Mapping[str, Any]:
         raise error

@@ -16,12 +16,12 @@ from demur.integrations.guarded.parameters import Arguments
 __all__ = ["guarding"]
 
 
-class guarding:  # noqa: N801 - it reads like what `contextlib` has
-    """A block that runs only if its action is allowed: `with guarding(...) as ruling:`.
+class guarding:  # noqa: N801 - named like the functions of `contextlib`
+    """A block that runs only if its action is allowed: `with guarding(...) as result:`.
 
-    `async with` awaits the decision. The settings are those of `guarded`; functions among them
-    are given `arguments`. Entering it decides, and gives the ruling or raises `Refused`. It can
-    be entered once.
+    Entering the block runs the check: it returns the check result or raises `Refused`.
+    `async with` awaits the check. The options are those of `guarded`; functions among them get
+    `arguments`. A block can be entered once.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class guarding:  # noqa: N801 - it reads like what `contextlib` has
         trace: TracebackType | None,
     ) -> None:
         assert self._leave is not None
-        # A generator may be closed in another context than the one it was begun in.
+        # A generator may be closed in another context than the one that started it.
         with suppress(ValueError):
             self._leave()
 
@@ -71,7 +71,7 @@ class guarding:  # noqa: N801 - it reads like what `contextlib` has
     def _once(self) -> Asked:
         asked, self._asked = self._asked, None
         if asked is None:
-            raise InputError("a guarded block is entered once", help="make another `guarding`")
+            raise InputError("a `guarding` block can be entered once", help="create a new one")
         return asked
 
     def _entered(self, ruling: Ruling) -> Ruling:

@@ -1,4 +1,4 @@
-"""The ruling by which something runs, in its thread or task alone."""
+"""The check result of the guarded code that is running, by thread or task."""
 
 from contextvars import ContextVar
 
@@ -10,5 +10,5 @@ current: ContextVar[Ruling | None] = ContextVar("demur_ruling", default=None)
 
 
 def current_ruling() -> Ruling | None:
-    """Return the ruling by which the guarded function or block that is running may run."""
+    """Return the check result that allowed the running guarded function or block."""
     return current.get()

@@ -36,25 +36,25 @@ def guarded(
 ) -> Callable[[_Function], _Function]:
     """Return a decorator: the function, sync or async, runs only if its call is allowed.
 
-    The action is named like the function, unless `action` names it. The request is the call
-    with its arguments; an argument `amount` is the amount of the action, in the currency that
-    an argument or `currency` names. `request` returns parts to add, which beat what the
-    arguments say; it speaks in place of an enforcer's `describe`. `subject` (`id`, `type`,
-    `roles`) is who asks, `run` the agent's run, by which loops are seen; `accepted` are
-    constraints that the function honours. What is a function here is given the arguments by
-    name; of a method, also `self`; where one fails, the call is refused. With `result`, what
-    came of the call is looked at as well, or what `result` makes of it.
+    `action` names the action; the default is the function's name. The request consists of the
+    call and its arguments. An argument `amount` is the amount of the action, in the currency of
+    an argument `currency` or of the option. `request` returns parts that override the
+    arguments; it replaces the enforcer's `describe`. `subject` (`id`, `type`, `roles`) is the
+    caller, `run` the agent's run, which loop detection uses. `accepted` lists constraints that
+    the function honours. Options that are functions get the arguments by name, `self` included;
+    if one raises, the call is refused. With `check_result`, the enforcer also checks the
+    returned value, or what a function `check_result` makes of it.
 
-    A refused call raises `Refused`, returns the `Ruling`, or returns what `on_refusal` makes
-    of the ruling, awaited where it must be.
+    A refused call raises `Refused`, returns the check result, or returns the value of
+    `on_refusal(result)`, awaited if necessary.
 
     Raises:
-        InputError: The action has no name, or a setting cannot be used.
-        InputTypeError: It is no function that can be guarded.
+        InputError: The action has no name, or an option is invalid.
+        InputTypeError: The decorated object is not a function that can be guarded.
     """
     if on_refusal not in ("raise", "return") and not callable(on_refusal):
-        help_text = "`raise`, `return`, or a function of the ruling"
-        raise InputError("unknown way to refuse", where="on_refusal", help=help_text)
+        help_text = "`raise`, `return`, or a function of the check result"
+        raise InputError("unknown value", where="on_refusal", help=help_text)
     told = {"subject": subject, "tenant": tenant, "run": run}
     asking = Asking.of(by, request, accepted, grants, **told)
     usual = {} if currency is None else {"currency": currency}
@@ -70,7 +70,7 @@ def guarded(
 
 
 class _Guard(NamedTuple):
-    """A function, and what stands before and behind it."""
+    """A function with the checks before and after it."""
 
     function: Callable[..., Any]
     parameters: Parameters
@@ -84,7 +84,7 @@ class _Guard(NamedTuple):
         function = self.function
         call = self._awaited() if _is_awaited(function) else self._called()
         wrapper: Any = functools.update_wrapper(call, function)
-        # Frameworks read what a tool takes; what the guard fills in is none of their business.
+        # Frameworks read a tool's signature; they must not see the parameter that demur fills in.
         wrapper.__signature__ = self.parameters.signature
         hints = getattr(function, "__annotations__", {})
         if self.parameters.constrained:
@@ -137,7 +137,7 @@ class _Guard(NamedTuple):
         return {CONSTRAINTS: ruling.constraints} if self.parameters.constrained else {}
 
     def _seen(self, value: Any) -> Any:
-        """Return what is looked at of a result; what cannot be is not handed on unseen."""
+        """Return the result as plain JSON; raise if it cannot be checked."""
         return plain(self.result(value) if callable(self.result) else value, opaque=_unseen)
 
     def _refuse(self, ruling: Ruling) -> Any:
@@ -153,23 +153,23 @@ class _Guard(NamedTuple):
 
 
 def _unseen(value: Any) -> str:
-    problem = f"a `{type(value).__name__}` cannot be looked at"
-    help_text = "pass `result=`, a function that makes a text or JSON of it"
+    problem = f"a `{type(value).__name__}` cannot be checked"
+    help_text = "pass a function as `result=` that returns a text or JSON"
     raise InputError(problem, where="result", help=help_text)
 
 
 def _check(function: Any, on_refusal: OnRefusal) -> None:
     if isinstance(function, staticmethod | classmethod):
         help_text = "put `@guarded` below `@staticmethod` or `@classmethod`"
-        raise InputTypeError("a function of a class is guarded from inside", help=help_text)
+        raise InputTypeError("`@guarded` does not support method objects", help=help_text)
     if not callable(function) or inspect.isclass(function):
-        raise InputTypeError.expected("what is guarded", "a function", function)
+        raise InputTypeError.expected("the guarded object", "a function", function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         help_text = "use `with guarding(...)` inside it"
-        raise InputTypeError("a generator runs after it was called", help=help_text)
+        raise InputTypeError("`@guarded` does not support generator functions", help=help_text)
     if _is_awaited(on_refusal) and not _is_awaited(function):
-        help_text = "pass an `on_refusal` that is not awaited"
-        raise InputTypeError("nobody awaits what a refused call returns", help=help_text)
+        help_text = "pass a sync function as `on_refusal`"
+        raise InputTypeError("a sync function cannot await an async `on_refusal`", help=help_text)
 
 
 def _name(function: Any) -> str:
@@ -181,5 +181,5 @@ def _name(function: Any) -> str:
 
 def _is_awaited(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - of an object that is called
+        getattr(function, "__call__", None)  # noqa: B004 - of a callable object
     )

@@ -1,4 +1,4 @@
-"""What a guarded function takes, and the arguments of a call by name."""
+"""The parameters of a guarded function, and the arguments of a call by name."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from demur.errors import InputTypeError
 
 __all__ = ["CONSTRAINTS", "Arguments", "Parameters"]
 
-# The keyword-only parameter that a guard fills in.
+# The keyword-only parameter that demur fills in.
 CONSTRAINTS = "constraints"
 _OWNERS = ("self", "cls")
 
@@ -17,7 +17,7 @@ Arguments = Mapping[str, Any]
 
 
 class Parameters(NamedTuple):
-    """The parameters as callers see them: without the one that the guard fills in."""
+    """The parameters as callers see them, without `constraints`."""
 
     signature: inspect.Signature
     constrained: bool
@@ -29,13 +29,13 @@ class Parameters(NamedTuple):
         """Return the parameters of a function.
 
         Raises:
-            InputTypeError: It does not say what it takes.
+            InputTypeError: The function has no signature.
         """
         try:
             signature = inspect.signature(function)
         except ValueError as error:
-            problem = "the function does not say what it takes"
-            raise InputTypeError(problem, help="wrap it in one that does") from error
+            problem = "the function has no signature"
+            raise InputTypeError(problem, help="wrap it in a Python function") from error
         every = tuple(signature.parameters.values())
         shown = [p for p in every if p.name != CONSTRAINTS or p.kind is not p.KEYWORD_ONLY]
         owned = shown and shown[0].name in _OWNERS and _is_in_class(function)
@@ -44,7 +44,7 @@ class Parameters(NamedTuple):
         return cls(signature.replace(parameters=shown), len(shown) < len(every), owner, rest)
 
     def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all arguments of a call, with what it leaves to defaults.
+        """Return all arguments of a call, defaults included.
 
         Raises:
             TypeError: The function cannot be called like that.
@@ -54,7 +54,7 @@ class Parameters(NamedTuple):
         return bound.arguments
 
     def shown(self, given: Arguments) -> dict[str, Any]:
-        """Return the arguments to decide on: no owner, and further keywords by their own names."""
+        """Return the arguments to check: without `self`, and with `**kwargs` by their own names."""
         shown = {name: value for name, value in given.items() if name != self.owner}
         more = {} if self.rest is None else shown.pop(self.rest)
         # A keyword must not hide a positional argument of the same name.

@@ -1,13 +1,13 @@
-"""LangChain and LangGraph: a middleware for agents, and a node of tools for graphs without one.
+"""LangChain and LangGraph: a middleware for agents, and a tool node for graphs without one.
 
-An agent made by `create_agent` takes a `RefusalMiddleware`; a graph of one's own takes the node
-that `guard_tool_node` makes, and asks `run_ended` where to go from there.
+Pass `LangChainGuard` as middleware to `create_agent`. In a custom graph, add the node that
+`guard_tool_node` returns, and route with `has_run_ended` after it.
 """
 
 from demur.integrations.extras import missing_extra
 
 try:
-    import langchain.agents.middleware  # noqa: F401 - only to say at once what is missing
+    import langchain.agents.middleware  # noqa: F401 - fail early with the name of the extra
     import langgraph.prebuilt  # noqa: F401 - likewise
 except ImportError as error:
     raise missing_extra("langchain") from error

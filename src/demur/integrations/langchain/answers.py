@@ -15,10 +15,10 @@ __all__ = ["judged", "stopped"]
 
 
 def judged(response: ModelResponse[Any], watch: Watch) -> Asking[ModelResponse[Any]]:
-    """Return the answer, or what takes its place.
+    """Check the answer, and return it or its replacement.
 
-    Words of the model that refuse stay as they are, and are told of. A message with tool
-    calls is on its way somewhere: it is not searched for such words.
+    If the model refuses in its own words, the message keeps them and gets the refusal as
+    metadata. A message with tool calls is not searched for refusals.
     """
     said = next((one for one in response.result if isinstance(one, AIMessage)), None)
     if said is None:
@@ -28,15 +28,14 @@ def judged(response: ModelResponse[Any], watch: Watch) -> Asking[ModelResponse[A
     streamed = watch.ruling_on(said.content)
     if ruling.allowed and streamed is not None:
         ruling = streamed
-    # Where a stream was clean, it need not be all of the answer, nor how a model reads it.
+    # A clean stream may lack parts of the answer, or join blocks that a model reads apart.
     read = text if streamed is None else watch.in_blocks
     if ruling.allowed and (read or forms):
         whole = _whole(read or text, forms)
         ruling = yield Ask("answer", (whole, watch.at), {"prompt": watch.prompt})
         said = _helped(said, text, ruling.resources) if ruling.allowed else said
     if not ruling.allowed:
-        # A message is shown once: where it was streamed without these words, they come as
-        # another one.
+        # A streamed message cannot be replaced, so the refusal becomes a message of its own.
         shown = watch.has_streamed and ruling is not streamed
         return ModelResponse(result=[refused_answer(ruling, None if shown else said)])
     if text and not said.tool_calls:
@@ -48,10 +47,10 @@ def judged(response: ModelResponse[Any], watch: Watch) -> Asking[ModelResponse[A
 
 
 def stopped(error: Exception, watch: Watch) -> Asking[ModelResponse[Any] | None]:
-    """Return what takes the place of an answer that ended in an error; None if nothing does.
+    """Return the refusal for a model call that raised; None if the error is no refusal.
 
-    It is the provider's refusal or, where a refused stream left no answer of the form asked
-    for, what was said instead.
+    The provider may have refused by an error, or a refused stream may have left no structured
+    answer.
     """
     ruling = watch.refused
     if ruling is None:
@@ -62,7 +61,7 @@ def stopped(error: Exception, watch: Watch) -> Asking[ModelResponse[Any] | None]
 
 
 def _forms(response: ModelResponse[Any]) -> list[Any]:
-    """Return the answers that a model gave as calls of the form it was asked for."""
+    """Return the arguments of calls by which a model gave structured answers."""
     answered = {one.tool_call_id for one in response.result if isinstance(one, ToolMessage)}
     if not answered:
         return []
@@ -71,13 +70,13 @@ def _forms(response: ModelResponse[Any]) -> list[Any]:
 
 
 def _whole(text: str, forms: list[Any]) -> str:
-    """Return all of an answer; what is of a given form as JSON, which is read as what it says."""
+    """Return the whole answer as text; structured answers as JSON."""
     whole = [text, *forms] if text else forms
     return json.dumps(whole, ensure_ascii=False, default=str) if forms else text
 
 
 def _helped(said: AIMessage, text: str, resources: tuple[str, ...]) -> AIMessage:
-    """Return the message with the help lines that it must carry and does not yet."""
+    """Return the message with those help lines that it lacks."""
     lacks = tuple(line for line in resources if line not in text)
     if not lacks:
         return said
@@ -88,6 +87,6 @@ def _helped(said: AIMessage, text: str, resources: tuple[str, ...]) -> AIMessage
 
 
 def _with(response: ModelResponse[Any], said: AIMessage) -> ModelResponse[Any]:
-    """Return the response with this message alone of the model; no other one was judged."""
+    """Return the response with this model message only; other model messages are unchecked."""
     others = [one for one in response.result if not isinstance(one, AIMessage)]
     return ModelResponse([said, *others], response.structured_response)

@@ -25,12 +25,12 @@ __all__ = [
 _FRAMEWORK = "langchain"
 _Result = TypeVar("_Result")
 
-# From the runtime of a hook to who asks; framework, run and call are filled in.
+# Maps the runtime of a hook to a call context; demur fills in framework, run and call.
 OccasionFor = Callable[[Any], Occasion]
 
 
 class Ask(NamedTuple):
-    """A question: the enforcer's point, and what it is asked about."""
+    """A check to run: the enforcer's method and its arguments."""
 
     point: str
     about: tuple[Any, ...]
@@ -38,19 +38,19 @@ class Ask(NamedTuple):
 
 
 class AskGrants(NamedTuple):
-    """A question to the host: which grants speak for a call that somebody approved."""
+    """A lookup of the host's grants for a call that a person approved."""
 
     grant_for: GrantFor | None
     ruling: Ruling
     answer: Any
 
 
-# A ruling answers what the enforcer is asked, a tuple of grants what the host is.
+# A check gets back a check result, a grant lookup a tuple of grants.
 Asking = Generator[Ask | AskGrants, Any, _Result]
 
 
 def ask_now(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
-    """Return what becomes of the answers."""
+    """Run the steps of a hook and return their result."""
     try:
         asked = next(asking)
         while True:
@@ -66,7 +66,7 @@ def ask_now(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
 
 
 async def ask_awaited(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
-    """Return what becomes of the answers; the event loop runs on meanwhile."""
+    """Run the steps of a hook without blocking the event loop."""
     try:
         asked = next(asking)
         while True:
@@ -82,7 +82,7 @@ async def ask_awaited(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
 
 
 def occasion_of(runtime: Any, run: str | None, given: OccasionFor | None) -> Occasion:
-    """Return the occasion of a hook: of its thread or run, or else of the `run` given."""
+    """Return the call context of a hook; its run is the thread, the run, or else `run`."""
     named = run_of(runtime) or run
     if given is None:
         return Occasion(_FRAMEWORK, named)
@@ -91,6 +91,6 @@ def occasion_of(runtime: Any, run: str | None, given: OccasionFor | None) -> Occ
 
 
 def run_of(runtime: Any) -> str | None:
-    """Return by which name the framework knows a run: its thread's or its own; often by none."""
+    """Return the id of the runtime's thread or run, or None."""
     info = getattr(runtime, "execution_info", None)
     return getattr(info, "thread_id", None) or getattr(info, "run_id", None)

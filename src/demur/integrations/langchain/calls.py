@@ -46,7 +46,7 @@ _as_json = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 class Ruled(NamedTuple):
-    """A call, the answer to it if it may not run, and whether it asks for approval first."""
+    """A call, its refusal if it may not run, and whether it asks for approval first."""
 
     call: ToolCall
     refused: ToolMessage | None = None
@@ -54,7 +54,7 @@ class Ruled(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What becomes of the calls of a message, in their order; `end` is there if the run is over."""
+    """The plan for the calls of a message, in order; `end` is set if the run is over."""
 
     ruled: list[Ruled]
     end: AIMessage | None = None
@@ -66,14 +66,14 @@ class Plan(NamedTuple):
 
     @property
     def refused(self) -> list[ToolMessage]:
-        """The answers to those that may not."""
+        """The refusals of calls that may not run."""
         return [one.refused for one in self.ruled if one.refused is not None]
 
     def handed_on(self, seal: Seal) -> tuple[list[ToolMessage], Notes]:
-        """Return the answers that can be given now, and notes on the calls that go on.
+        """Return the refusals to send now, and notes on the other calls.
 
-        A call that shares its id with another goes on, refused or not: an answer to one of
-        them would count for both.
+        A refused call that shares its id with another gets a note: a message with that id would
+        answer both calls.
         """
         ids = [one.call["id"] for one in self.ruled]
         notes: dict[str, Any] = {}
@@ -90,17 +90,17 @@ class Plan(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """Whether a call may run: the answer to it if not, and by which grants if so."""
+    """Whether a call may run: its refusal if not, and its grants if so."""
 
     refused: ToolMessage | None = None
     grants: tuple[Grant, ...] = ()
 
 
 def planned(calls: Sequence[ToolCall], at: Occasion, approval: Approval) -> Asking[Plan]:
-    """Rule on the calls in their order; after a hard block none of them runs.
+    """Check the calls in order; after a hard refusal none of them runs.
 
     Raises:
-        InputError: A call has no id. Nothing could answer it.
+        InputError: A call has no id, so no message could answer it.
     """
     for call in calls:
         if call["id"] is None:
@@ -122,15 +122,15 @@ def admitted(
 ) -> Asking[Admission]:
     """Return whether the call may run.
 
-    One that waits for approval asks for it here. Who is asked answers with a grant, or approves
-    and leaves it to the host to give one; anything else is a no.
+    A call that needs approval interrupts the run here. The person resumes with a grant, or
+    approves and the host supplies the grant; any other answer denies the call.
     """
     written = _written(call)
     if _permit(written, seal) in notes:
         return Admission()
     refused, asks = _noted(notes.get(_fingerprint(written)))
     if refused is None:
-        # It does not ask: a run that goes on after a pause would rule on it once more.
+        # No interrupt here: the resumed run would check the call once more.
         return (yield from _ruled(call, at, ()))
     if not asks:
         return Admission(refused)
@@ -140,27 +140,27 @@ def admitted(
         return Admission(refused)
     kept = consent.taken(seal(written))
     if kept:
-        # They let it run already, and its tool has paused the run itself since.
+        # The call was admitted before, and its tool has interrupted the run since.
         grants, at = kept, at._replace(run=None)
     by_grants = _ruled(call, at, grants) if grants else _approved(call, at, answer, consent)
     return (yield from by_grants)
 
 
 def paused(call: ToolCall, grants: tuple[Grant, ...], seal: Seal, consent: Consent) -> None:
-    """Keep by which grants a call ran whose tool pauses the run itself: it will begin anew."""
+    """Keep the grants of a call whose tool interrupts the run, because it will run again."""
     if grants:
         consent.keep(seal(_written(call)), grants)
 
 
 def refusals_of(calls: Sequence[ToolCall], notes: Notes) -> list[ToolMessage | None]:
-    """Return what was noted as the answer to each of the calls, should nobody approve of it."""
+    """Return the noted refusal of each call, or None."""
     return [_noted(notes.get(_fingerprint(_written(call))))[0] for call in calls]
 
 
 def _approved(call: ToolCall, at: Occasion, answer: Any, consent: Consent) -> Asking[Admission]:
-    """Return whether a call may run that somebody approved; the approval itself lifts nothing."""
-    # The ruling did not outlast the pause, and much may have changed in it. As it is the same
-    # call still, it counts in no history, and so it names no run.
+    """Return whether an approved call may run; an approval without a grant is not enough."""
+    # Check again after the pause. It is still the same call, so no run is named and the
+    # history of calls does not count it twice.
     ruling = yield _asked(call, at._replace(run=None))
     grants: tuple[Grant, ...] = ()
     if ruling.may_be_approved:
@@ -173,7 +173,7 @@ def _approved(call: ToolCall, at: Occasion, answer: Any, consent: Consent) -> As
 def returned(
     call: ToolCall, result: Any, at: Occasion, grants: tuple[Grant, ...] = ()
 ) -> Asking[Any]:
-    """Return what a tool returned that ran by these grants, or the answer in its place."""
+    """Check the result of a tool call, and return it or its refusal."""
     about = (call["name"], returned_text(result), at._replace(call_id=call["id"]))
     beside = {"arguments": call["args"], "grants": grants}
     ruling = yield Ask("tool_result", about, beside)
@@ -197,7 +197,7 @@ def _asks(ruling: Ruling, approval: Approval) -> bool:
 
 
 def _noted(note: Any) -> tuple[ToolMessage | None, bool]:
-    """Return the answer that a note has for a call, if it has one, and whether the call asks."""
+    """Return the refusal in a note, if any, and whether the call asks for approval."""
     told = note if isinstance(note, dict) else {}
     refused = told.get("refused")
     return (refused if isinstance(refused, ToolMessage) else None), bool(told.get("asks"))

@@ -16,10 +16,10 @@ __all__ = ["Chunks", "piece_of"]
 
 
 class Chunks:
-    """Takes the chunks of one answer.
+    """Filters the chunks of one answer.
 
-    `shown` is the text that left. `in_blocks` is what came, if it came in several blocks of
-    text: a line each, as a model reads them.
+    `shown_text` is the text that was sent. `text_by_block` is the received text, one block a
+    line as a model reads it, if it came in several blocks.
     """
 
     def __init__(self, stream: AnswerStream) -> None:
@@ -33,11 +33,11 @@ class Chunks:
 
     @property
     def in_blocks(self) -> str:
-        """What came, if it came in several blocks."""
+        """The received text, if it came in several blocks."""
         return self._read if self._blocks_read > 1 else ""
 
     def add(self, chunk: ChatGenerationChunk) -> Iterator[ChatGenerationChunk]:
-        """Yield what may leave now; the chunk that says it is the last waits for the end."""
+        """Yield the cleared chunks; a chunk marked as last waits for the end."""
         if self._held is not None:
             yield self._showing(*self._held)
         content = chunk.message.content
@@ -48,7 +48,7 @@ class Chunks:
             self._held = None
 
     def rest(self) -> Iterator[ChatGenerationChunk]:
-        """Yield what is left once the stream has ended."""
+        """Yield the remaining chunks after the stream has ended."""
         held, text = self._held or (None, "")
         text += self.stream.rest
         if held is not None and _position(held) == "last":
@@ -57,7 +57,7 @@ class Chunks:
             yield self._showing(self._plain(), text)
 
     def _reading(self, content: Any) -> str:
-        """Return the text of a piece, after a line break where another block begins."""
+        """Return the text of a chunk, with a line break where another block begins."""
         text = ""
         for block in [content] if isinstance(content, str) else content:
             piece = _block_text(block)
@@ -79,7 +79,7 @@ class Chunks:
         return ChatGenerationChunk(message=message, generation_info=chunk.generation_info)
 
     def _plain(self) -> ChatGenerationChunk:
-        """Return a chunk with nothing in it, of the form of those before."""
+        """Return an empty chunk in the format of those before."""
         last = None if self._last is None else self._last.message
         content: Any = "" if last is None or isinstance(last.content, str) else []
         id_ = None if last is None else last.id
@@ -94,7 +94,7 @@ class Chunks:
 
 
 def piece_of(content: Any) -> str:
-    """Return the text of one piece of a stream: what follows goes on where it ends."""
+    """Return the text of one chunk's content."""
     return content if isinstance(content, str) else "".join(map(_block_text, content))
 
 

@@ -28,10 +28,10 @@ _as_json = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 class Heard(NamedTuple):
-    """What people said, once it was ruled on.
+    """User messages after a check.
 
-    By the digests it is known again. If it was refused, `withheld` are the messages that stand
-    in its place, and `answer` is what is said to it.
+    The digests identify checked messages. After a refusal, `withheld` are the placeholders for
+    the refused messages, and `answer` is the reply to them.
     """
 
     digests: list[str]
@@ -46,10 +46,10 @@ def heard(
     seal: Seal,
     beside: Sequence[BaseMessage] = (),
 ) -> Asking[Heard | None]:
-    """Rule on what people said, but for what was `ruled` on before; None if that is all of it.
+    """Check user messages except those already `checked`; None if there are no others.
 
-    What a model reads `beside` the messages of the thread is ruled on with them. If nothing in
-    the thread is new, nothing there is withheld because of it.
+    `others` are messages that a model reads beside the thread; they are checked, too. If
+    nothing in the thread is new, nothing in it is withheld.
     """
     known = frozenset(ruled)
     digests = _digests(messages, seal)
@@ -73,18 +73,17 @@ def heard(
 def new_input(
     messages: Sequence[BaseMessage], ruled: Collection[str], seal: Seal
 ) -> list[BaseMessage]:
-    """Return what people said and nobody ruled on, by the digests of what was `ruled` on.
+    """Return the unchecked user messages, and all user messages since the last answer.
 
-    Beside it stands what they said since the model last spoke: several turns in a row are
-    read as one. Nothing new is an empty list.
+    Several user messages in a row are read as one turn. Without new messages the list is empty.
     """
     return [messages[one] for one in _new(messages, _digests(messages, seal), frozenset(ruled))]
 
 
 def read_beside(messages: Sequence[Any], stands: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return what people say in the messages for a model, but for those that stand in the state.
+    """Return the user messages of a model request that are not in the state.
 
-    Another middleware may have put it there, in any form that a model takes.
+    Another middleware may have added them, in any format that a model takes.
     """
     known = set(map(id, stands))
     others = [one for one in messages if id(one) not in known]
@@ -94,7 +93,7 @@ def read_beside(messages: Sequence[Any], stands: Sequence[BaseMessage]) -> list[
 def digest_of(message: BaseMessage, seal: Seal) -> str:
     """Return the digest of a message: of its kind, its id and its content."""
     content = message.content
-    # What comes before the content ends where the content begins, whatever a client names it.
+    # `!r` delimits the id, which a client chooses, from the content.
     form, said = ("text", content) if isinstance(content, str) else ("json", _as_json(content))
     return seal(f"said {message.type} {form} {message.id!r} {said}")
 
@@ -104,14 +103,14 @@ def _is_said(message: BaseMessage) -> bool:
 
 
 def _digests(messages: Iterable[BaseMessage], seal: Seal) -> dict[int, str]:
-    """Return the digests of what people said, by its place among the messages."""
+    """Return the digests of user messages, by position."""
     return {at: digest_of(one, seal) for at, one in enumerate(messages) if _is_said(one)}
 
 
 def _new(
     messages: Sequence[BaseMessage], digests: dict[int, str], known: frozenset[str]
 ) -> list[int]:
-    """Return the places of what is new, and of what was said since the model last spoke."""
+    """Return the positions of unchecked user messages, and of all since the last answer."""
     if known.issuperset(digests.values()):
         return []
     spoke = _last_answer(messages)
@@ -119,7 +118,7 @@ def _new(
 
 
 def _withheld(message: BaseMessage, ruling: Ruling) -> HumanMessage:
-    """Return what stands in the history for a message that was refused; no model reads it again."""
+    """Return the placeholder for a refused message, so that no model reads it."""
     return HumanMessage(
         f"[withheld: {ruling.envelope['code']}]",
         id=message.id,
@@ -128,7 +127,7 @@ def _withheld(message: BaseMessage, ruling: Ruling) -> HumanMessage:
 
 
 def _last_answer(messages: Sequence[BaseMessage]) -> int:
-    """Return where the model last spoke; words put into its mouth at the very end do not count."""
+    """Return the position of the last answer; trailing AI messages are prefill, not answers."""
     end = len(messages)
     while end and isinstance(messages[end - 1], AIMessage):
         end -= 1

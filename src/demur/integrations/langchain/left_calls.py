@@ -17,9 +17,11 @@ __all__ = ["with_left_calls_answered"]
 def with_left_calls_answered(
     messages: Sequence[BaseMessage], notes: Notes
 ) -> list[BaseMessage] | None:
-    """Return the messages with an answer to each call that was left; None if none waited.
+    """Return the messages with a reply to each abandoned call; None if no call waited.
 
-    The answers stand where providers look for them, right after the model's turn.
+    If the user sends a new message instead of resuming, LangGraph drops the interrupt and the
+    results beside it. Providers reject a history with unanswered calls, so demur adds a reply
+    to each of them, right after the model's turn.
     """
     if not notes:
         return None
@@ -33,7 +35,7 @@ def with_left_calls_answered(
 
 
 def _end_of_turn(messages: Sequence[BaseMessage]) -> int:
-    """Return where the last turn of the model ends, and what tools have answered to it."""
+    """Return the position after the model's last turn and the tool replies to it."""
     end = next(at for at in reversed(range(len(messages))) if isinstance(messages[at], AIMessage))
     end += 1
     while end < len(messages) and isinstance(messages[end], ToolMessage):

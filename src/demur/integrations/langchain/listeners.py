@@ -17,7 +17,7 @@ __all__ = ["Audience", "handlers_of", "unheard"]
 
 
 class Audience(NamedTuple):
-    """Who listens to a run while it goes on, and whether anybody is told anything of it at all."""
+    """The streaming callbacks of a run, and whether it has any callbacks at all."""
 
     listeners: list[BaseCallbackHandler]
     is_told: bool
@@ -25,7 +25,7 @@ class Audience(NamedTuple):
 
 @contextmanager
 def unheard() -> Iterator[Audience]:
-    """Yield the audience of the run; what happens meanwhile its listeners do not hear."""
+    """Yield the listeners of the run; inside the block they receive no events."""
     config: Any = var_child_runnable_config.get() or {}
     callbacks = config.get("callbacks")
     handlers = handlers_of(callbacks)
@@ -42,13 +42,13 @@ def unheard() -> Iterator[Audience]:
 
 
 def handlers_of(callbacks: Any) -> list[BaseCallbackHandler]:
-    """Return the handlers in callbacks, as the framework has them: a list, a manager, nothing."""
+    """Return the handlers in callbacks: a list, a manager or None."""
     listed = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ())
     return list(listed)
 
 
 def _listens(handler: BaseCallbackHandler) -> bool:
-    # This is how the framework itself tells those who stream from those who only take notes.
+    # LangChain itself recognises streaming handlers by this method.
     return hasattr(handler, "tap_output_iter")
 
 

@@ -31,12 +31,12 @@ __all__ = [
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a message's content: itself, or that of its blocks, one a line."""
+    """Return the text of a message's content, one line for each block."""
     return content if isinstance(content, str) else "\n".join(filter(None, _texts(content)))
 
 
 def refused_answer(ruling: Ruling, instead: AIMessage | None = None) -> AIMessage:
-    """Return the answer that a person reads; it takes the place of the message `instead`."""
+    """Return the refusal as an answer for the user, with the id of the `replaced` message."""
     return AIMessage(
         ruling.words,
         id=None if instead is None else instead.id,
@@ -46,7 +46,7 @@ def refused_answer(ruling: Ruling, instead: AIMessage | None = None) -> AIMessag
 
 
 def declined(message: AIMessage, ruling: Ruling) -> AIMessage:
-    """Return the message of a model that refused in its own words, with the refusal told."""
+    """Return the message of a model that refused in its own words, with refusal metadata."""
     told = _told(ruling.envelope, ruling.line)
     return message.model_copy(
         update={name: {**getattr(message, name), **more} for name, more in told.items()}
@@ -54,31 +54,31 @@ def declined(message: AIMessage, ruling: Ruling) -> AIMessage:
 
 
 def is_refused(message: BaseMessage) -> bool:
-    """Return whether the message stands for a refused answer."""
+    """Return whether the message is a refused answer."""
     return isinstance(message, AIMessage) and "refusal" in message.response_metadata
 
 
 def refused_call(ruling: Ruling, call: ToolCall, instead: ToolMessage | None = None) -> ToolMessage:
-    """Return the answer to a tool call that was refused, or whose result was."""
+    """Return the reply to a tool call that was refused, or whose result was."""
     artifact: dict[str, Any] = {"refusal": ruling.envelope}
     if ruling.is_hard:
-        # Whoever ends the run because of it has no other way to know what to say.
+        # The code that ends the run needs the words for the user.
         artifact["words"] = ruling.words
     return _answer(call, ruling.message, artifact, None if instead is None else instead.id)
 
 
 def not_run(call: ToolCall, because: Ruling) -> ToolMessage:
-    """Return the answer to a call that nobody refused, but the run ended before it."""
+    """Return the reply to a call that did not run because the run ended."""
     return _answer(call, f"not run, because the run ended: {because.line}", None)
 
 
 def left_behind(call: ToolCall) -> ToolMessage:
-    """Return the answer to a call whose result was lost when the run was left."""
+    """Return the reply to a call whose result was lost when the run was abandoned."""
     return _answer(call, "no result: the run was left while another call waited", None)
 
 
 def closing(messages: Sequence[BaseMessage]) -> AIMessage | None:
-    """Return what the run ends with if a tool's answer is a hard block, or None."""
+    """Return the final answer if a tool reply is a hard refusal, or None."""
     for message in _answers(messages):
         told = message.artifact if isinstance(message.artifact, dict) else {}
         refusal, words = from_envelope(told.get("refusal")), told.get("words")
@@ -89,7 +89,7 @@ def closing(messages: Sequence[BaseMessage]) -> AIMessage | None:
 
 
 def ended_before(messages: Sequence[BaseMessage]) -> AIMessage | None:
-    """Return what takes the place of the last turn of the model if the run was over before it."""
+    """Return the replacement of the model's last turn if the run had ended before it."""
     for place in reversed(range(len(messages))):
         if isinstance(messages[place], AIMessage):
             end = closing(messages[:place])
@@ -98,7 +98,7 @@ def ended_before(messages: Sequence[BaseMessage]) -> AIMessage | None:
 
 
 def open_calls(messages: Sequence[BaseMessage]) -> list[ToolCall]:
-    """Return the tool calls of the last turn of the model that have no answer yet."""
+    """Return the tool calls of the model's last turn that have no reply yet."""
     last = next((one for one in reversed(messages) if isinstance(one, AIMessage)), None)
     answered = {message.tool_call_id for message in _answers(messages)}
     calls = [] if last is None else last.tool_calls
@@ -106,7 +106,7 @@ def open_calls(messages: Sequence[BaseMessage]) -> list[ToolCall]:
 
 
 def returned_text(result: Any) -> str:
-    """Return the text of what a tool returned: of a message, a command, or several of them."""
+    """Return the text of a tool's result: a message, a command, or several of them."""
     if isinstance(result, BaseMessage):
         return text_of(result.content)
     if isinstance(result, Command):
@@ -129,13 +129,13 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def _answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
-    """Return the answers of tools since the model last spoke."""
+    """Return the tool replies since the model's last answer."""
     since = list(takewhile(lambda one: not isinstance(one, AIMessage), reversed(messages)))
     return [one for one in reversed(since) if isinstance(one, ToolMessage)]
 
 
 def _told(envelope: dict[str, Any], line: str) -> dict[str, dict[str, Any]]:
-    """Return the refusal for programs; the line stands where a provider's refusal does."""
+    """Return the message fields that hold the refusal for programs."""
     return {
         "response_metadata": {"refusal": envelope},
         "additional_kwargs": {"refusal": line},

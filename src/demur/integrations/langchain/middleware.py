@@ -59,14 +59,14 @@ __all__ = ["RefusalMiddleware"]
 
 _Response: TypeAlias = ModelResponse[Any]
 _Extended: TypeAlias = _Response | ExtendedModelResponse[Any]
-# What is said in place of an answer, if something is, and an update of the state.
+# The refusal that replaces an answer, if any, and an update of the state.
 _Heard = tuple[AIMessage | None, dict[str, Any]]
-# Where the update of a step is kept in the step's own state; no channel of the graph.
+# Key of a pending update in the step's own state; it is no channel of the graph.
 _AHEAD = "demur_ahead"
 
 
 class _State(TypedDict, total=False):
-    """What the hooks tell each other: the run, and what was ruled on, messages and calls."""
+    """The state shared by the hooks: run, digests of checked messages, notes on calls."""
 
     demur_run: Annotated[str | None, PrivateStateAttr]
     demur_said: Annotated[list[str], PrivateStateAttr]
@@ -74,15 +74,15 @@ class _State(TypedDict, total=False):
 
 
 class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Holds an agent to the enforcer's rulings; for `create_agent(middleware=[...])`.
+    """Guards an agent: `create_agent(middleware=[LangChainGuard(enforcer)])`.
 
-    `approval` says how a call that waits for approval asks for it: by a message to the model,
-    or by an interrupt; the second needs a checkpointer. A run is resumed with a grant, or with a
-    plain approval for which `grant_for` gives the grants, by the ruling and what the run was
-    resumed with. `occasion` says by a hook's runtime for whom a run is; what it leaves open is
-    filled in. `key` is a secret of at least 16 bytes: processes that share threads and the key
-    believe each other's notes, and rule on nothing twice. As the last middleware of an agent it
-    sees what really runs, whatever others make of requests and calls.
+    `approval` says how a call asks for approval: by a `"message"` to the model, or by an
+    `"interrupt"`, which needs a checkpointer. Resume the run with a grant, or with a plain
+    approval; `grant_for` then returns the grants, given the check result and the resume value.
+    `context` returns the call context for a hook's runtime; demur fills in the rest. `key` is a
+    secret of at least 16 bytes; processes that share threads and the key accept each other's
+    notes and repeat no check. Put it last in the list, so that it sees the final requests and
+    calls.
     """
 
     state_schema = _State
@@ -106,21 +106,21 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """Rule on what people said; refused, it is withheld and the run ends with words."""
+        """Check user messages; a refused message is withheld, and the run ends."""
         return ask_now(self._begun(state, runtime), self.enforcer)
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """Rule on what people said, like `before_agent`."""
+        """Check user messages, like `before_agent`."""
         return await ask_awaited(self._begun(state, runtime), self.enforcer)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], _Response]
     ) -> _Extended:
-        """Return the model's answer, or one that refuses in its place.
+        """Return the model's answer, or a refusal in its place.
 
-        The model is not asked after a hard block of a tool, nor if what people said meanwhile is
-        refused.
+        demur does not call the model after a hard refusal of a tool call, nor if new user
+        messages are refused.
         """
         answer, notes = ask_now(self._ahead(request), self.enforcer)
         if answer is not None:
@@ -162,18 +162,18 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
 
     @hook_config(can_jump_to=["end"])
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """Rule on all tool calls of the message; those refused are answered here."""
+        """Check all tool calls of the message; reply to the refused ones."""
         return ask_now(self._called(state, runtime), self.enforcer)
 
     @hook_config(can_jump_to=["end"])
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """Rule on all tool calls of the message, like `after_model`."""
+        """Check all tool calls of the message, like `after_model`."""
         return await ask_awaited(self._called(state, runtime), self.enforcer)
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Any:
-        """Return what the tool returned, or a message that refuses; then the tool did not run."""
+        """Run the tool if its call is allowed, and return its result or a refusal."""
         refused, grants = ask_now(self._admitted(request), self.enforcer)
         if refused is not None:
             return refused
@@ -188,7 +188,7 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        """Return what the tool returned, like `wrap_tool_call`."""
+        """Run the tool if its call is allowed, like `wrap_tool_call`."""
         refused, grants = await ask_awaited(self._admitted(request), self.enforcer)
         if refused is not None:
             return refused
@@ -203,7 +203,7 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
     def _begun(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
         update: dict[str, Any] = {}
         if run_of(runtime) is None:
-            # Without a thread or a run of its own, the first checkpoint names the run.
+            # Without a thread or run id, use the id of the first checkpoint.
             info = getattr(runtime, "execution_info", None)
             update["demur_run"] = getattr(info, "checkpoint_id", None)
         answered = with_left_calls_answered(state["messages"], state.get("demur_calls") or {})
@@ -225,7 +225,7 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         beside = read_beside(request.messages, state["messages"])
         answer, notes = yield from self._heard(state, request.runtime, beside)
         if answer is None and notes:
-            # Who asks once more after an error does so with the same state.
+            # A retry after an error gets the same state.
             state |= notes | {_AHEAD: notes}
         return answer, notes or state.get(_AHEAD, {})
 
@@ -245,11 +245,11 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
     def _called(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
         messages = state["messages"]
         if messages and is_refused(messages[-1]):
-            # Who waits for another answer would ask again, perhaps for ever.
+            # Without this, an agent that expects another answer could loop forever.
             return {"jump_to": "end"}
         end = ended_before(messages)
         if end is not None:
-            # Somebody answered without asking the model, and so without asking here.
+            # Another middleware answered in place of the model, so `wrap_model_call` did not run.
             return {"messages": [end], "jump_to": "end"}
         calls = open_calls(messages)
         if not calls:

@@ -16,15 +16,15 @@ __all__ = ["Seal", "key_of", "sealing"]
 _SHORTEST = 16
 _SIZE = 32
 
-# From a text to its seal in one thread.
+# Maps a text to its seal in one thread.
 Seal = Callable[[str], str]
 
 
 def key_of(given: bytes | None) -> bytes:
-    """Return the key to seal with: of what is given, or one that no other process has.
+    """Return the sealing key: derived from the given secret, or random for this process.
 
     Raises:
-        InputError: It is so short that it could be guessed.
+        InputError: The secret is too short.
     """
     if given is None:
         return _own_key()
@@ -35,7 +35,7 @@ def key_of(given: bytes | None) -> bytes:
 
 
 def sealing(key: bytes, thread: str | None) -> Seal:
-    """Return what seals texts in a thread."""
+    """Return the function that seals texts for a thread."""
 
     def seal(text: str) -> str:
         sealed = f"{thread!r} {text}".encode("utf-8", "surrogatepass")
@@ -46,5 +46,5 @@ def sealing(key: bytes, thread: str | None) -> Seal:
 
 @cache
 def _own_key() -> bytes:
-    # One for the whole process: agents are often made anew for each request.
+    # One key for the process: agents are often created for each request.
     return system_entropy(_SIZE)

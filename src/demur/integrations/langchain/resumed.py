@@ -15,10 +15,10 @@ _KEPT_AT_MOST = 1000
 
 
 class Consent:
-    """Who gives grants for what was approved; nobody is asked twice for one yes.
+    """Looks up grants for approved calls, and keeps them while a tool interrupts the run.
 
-    A tool that pauses the run itself begins anew after it, and so does all that comes before the
-    tool. The grants of such a call are kept meanwhile, in this process alone.
+    A tool that interrupts the run starts again when it is resumed, and so do the checks before
+    it. Its grants are kept meanwhile, in this process only, so that `grant_for` is asked once.
     """
 
     def __init__(self, grant_for: GrantFor | None) -> None:
@@ -27,23 +27,23 @@ class Consent:
         self._lock = Lock()
 
     def keep(self, name: str, grants: tuple[Grant, ...]) -> None:
-        """Keep the grants of a call; of too many, those kept longest are forgotten."""
+        """Keep the grants of a call; beyond a limit the oldest are dropped."""
         with self._lock:
             self._kept[name] = grants
             if len(self._kept) > _KEPT_AT_MOST:
                 del self._kept[next(iter(self._kept))]
 
     def taken(self, name: str) -> tuple[Grant, ...]:
-        """Return the grants kept for a call, which are no longer kept then; often none."""
+        """Remove and return the grants of a call, if any."""
         with self._lock:
             return self._kept.pop(name, ())
 
 
 def approves(answer: Any) -> bool:
-    """Return whether somebody approved, in one of the ways in which the framework has it said.
+    """Return whether a resume value is an approval, in one of LangChain's formats.
 
-    These are `True`, `"approve"`, and a decision of the type `approve`, alone or as the only one
-    of the `decisions`.
+    These are `True`, `"approve"`, and a decision of type `approve`, alone or as the only one of
+    the `decisions`.
     """
     if isinstance(answer, dict):
         decisions = answer.get("decisions", [answer])
@@ -52,10 +52,10 @@ def approves(answer: Any) -> bool:
 
 
 def grants_of(answer: Any) -> tuple[Grant, ...]:
-    """Return the grants in what somebody answered who was asked for approval; often none.
+    """Return the grants in a resume value; empty if anything else is in it.
 
-    A grant as JSON text or as the object that the text is, alone or several in a list, also
-    under `grants`. Whether they hold is judged elsewhere.
+    A grant is a JSON text or object, alone or in a list, also under `grants`. The gate verifies
+    them later.
     """
     if isinstance(answer, dict) and "grants" in answer:
         answer = answer["grants"]

@@ -23,7 +23,7 @@ __all__ = ["Watch"]
 
 
 class Watch:
-    """Watches one call of a model: what it streams to its audience, and the ruling on that."""
+    """Watches one model call: filters its stream, and keeps the check result."""
 
     def __init__(
         self, enforcer: Enforcer, at: Occasion, prompt: str | None, audience: Audience
@@ -37,37 +37,37 @@ class Watch:
 
     @property
     def has_streamed(self) -> bool:
-        """Whether anything of the answer has left already."""
+        """Whether any chunk of the answer was sent already."""
         return self._chunks is not None
 
     @property
     def in_blocks(self) -> str:
-        """What was streamed, as a model reads it, if that is in several blocks of text."""
+        """The streamed text, one block a line, if it came in several blocks."""
         return "" if self._chunks is None else self._chunks.in_blocks
 
     @property
     def refused(self) -> Ruling | None:
-        """The ruling on what was streamed, if it was refused."""
+        """The check result of the stream, if it was refused."""
         return None if self._ruling is None or self._ruling.allowed else self._ruling
 
     def ruling_on(self, content: Any) -> Ruling | None:
-        """Return the ruling if exactly this was streamed, or None."""
+        """Return the check result of the stream if it had exactly this content, or None."""
         if self._chunks is None or self._chunks.shown != piece_of(content):
             return None
         return self._ruling
 
     def over(self, model: Any, settings: Mapping[str, Any], *, awaited: bool) -> Any:
-        """Return the model to call instead, of which the listeners hear what they may.
+        """Return a copy of the model whose stream is filtered for the listeners.
 
-        Bindings, retries and fallbacks are looked through. A model that does not stream or has
-        no audience, and any other thing that is called like a model, is returned as it is.
+        Bindings, retries and fallbacks are unwrapped. A model that does not stream or has no
+        listeners, and any other runnable, is returned unchanged.
         """
         if self._is_unheard(model):
             return model
         return self._over(model, settings, awaited=awaited)
 
     def _is_unheard(self, model: Any) -> bool:
-        """Return whether nobody is told of a model before it has answered."""
+        """Return whether no callback receives anything before the model has answered."""
         return (
             isinstance(model, BaseChatModel)
             and not self._audience.is_told
@@ -89,8 +89,8 @@ class Watch:
     def _watched(self, model: BaseChatModel) -> BaseChatModel:
         callbacks = [*handlers_of(model.callbacks), *self._audience.listeners]
         watched = model.model_copy(update={"callbacks": callbacks})
-        # The class stays what it is: frameworks ask for it. A hook that streams events
-        # past these methods is taken away.
+        # Keep the class, which frameworks test. Remove hooks that stream events around these
+        # methods.
         for name, stream in (
             ("_stream", self._streaming(model)),
             ("_astream", self._astreaming(model)),
@@ -103,7 +103,7 @@ class Watch:
     def _streaming(self, model: BaseChatModel) -> Any:
         def stream(*args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             chunks = self._begun(kwargs)
-            said = model._stream(*args, **kwargs)  # noqa: SLF001 - what subclasses implement
+            said = model._stream(*args, **kwargs)  # noqa: SLF001 - subclasses define it
             for chunk in said:
                 yield from chunks.add(chunk)
                 if chunks.stream.stopped:
@@ -117,7 +117,7 @@ class Watch:
     def _astreaming(self, model: BaseChatModel) -> Any:
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
             chunks = self._begun(kwargs)
-            said = model._astream(*args, **kwargs)  # noqa: SLF001 - what subclasses implement
+            said = model._astream(*args, **kwargs)  # noqa: SLF001 - subclasses define it
             async for chunk in said:
                 for shown in chunks.add(chunk):
                     yield shown
@@ -131,7 +131,7 @@ class Watch:
         return stream
 
     def _begun(self, settings: dict[str, Any]) -> Chunks:
-        # A model that has it tells tokens on its own.
+        # With a run manager, the model would report tokens by itself.
         settings.pop("run_manager", None)
         self._ruling = None
         self._chunks = Chunks(self._enforcer.stream(self.at, prompt=self.prompt))
@@ -139,9 +139,9 @@ class Watch:
 
 
 def _streams(model: BaseChatModel, settings: Mapping[str, Any], *, awaited: bool) -> bool:
-    """Return whether the model streams as soon as somebody listens."""
+    """Return whether the model streams when it has listeners."""
     kind = type(model)
-    own = kind._stream is not BaseChatModel._stream  # noqa: SLF001 - as the framework asks it
+    own = kind._stream is not BaseChatModel._stream  # noqa: SLF001 - LangChain tests it like this
     if awaited:
         own = own or kind._astream is not BaseChatModel._astream  # noqa: SLF001 - likewise
     chosen = getattr(model, "streaming", None) if "streaming" in model.model_fields_set else None

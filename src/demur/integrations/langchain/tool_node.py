@@ -1,7 +1,8 @@
-"""A node of tools for graphs that have no middleware.
+"""A guarded tool node for graphs that have no middleware.
 
-It answers every call of the message: what is refused by a message, the rest by the tools. All
-calls are ruled on first; after a hard block no tool runs, and the last message says the end.
+The node replies to every call of the message: to refused calls with a refusal, to the others
+with the tool's result. All calls are checked first. After a hard refusal no tool runs, and the
+last message is the final answer.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,11 +37,11 @@ def guard_tool_node(
     occasion: OccasionFor | None = None,
     **settings: Any,
 ) -> Runnable[Any, Any]:
-    """Return a node that runs the tools which the enforcer lets run.
+    """Return a node that runs only the tool calls that the enforcer allows.
 
-    `settings` are those of `ToolNode`, and what it takes the node takes: a state with its
-    messages under `messages`, or under the `messages_key` of the settings, a list of messages,
-    or calls that are sent to it. `occasion` says by the runtime for whom a run is.
+    `settings` are those of `ToolNode`, and the node takes the same inputs: a state with messages
+    under `messages` or the `messages_key` of the settings, a list of messages, or sent calls.
+    `context` returns the call context for a runtime.
     """
     by = Enforcer.of(enforcer)
     guard = _Guard(by, occasion, settings.get("messages_key", "messages"))
@@ -64,14 +65,14 @@ def guard_tool_node(
 
 
 def run_ended(state: Any, *, messages_key: str = "messages") -> bool:
-    """Return whether a refusal has ended the run; for the edge after the node of tools."""
+    """Return whether a refusal has ended the run; for the edge after the tool node."""
     messages = _messages(state, messages_key)
-    # Where calls were sent one by one, nobody could say the last words.
+    # Calls that were sent one by one get no final answer.
     return bool(messages) and (is_refused(messages[-1]) or closing(messages) is not None)
 
 
 class _Sent(NamedTuple):
-    """What the node was handed: calls, and in which of the forms that a `ToolNode` takes."""
+    """The calls in the node's input, and which input format it was."""
 
     calls: list[ToolCall]
     form: Literal["state", "messages", "calls"] = "state"
@@ -86,7 +87,7 @@ class _Sent(NamedTuple):
 
 
 class _Guard:
-    """What the node asks the enforcer, and what it makes of the answers."""
+    """The checks of the node, and its output."""
 
     def __init__(self, enforcer: Enforcer, occasion: OccasionFor | None, key: str) -> None:
         self._enforcer = enforcer
@@ -94,7 +95,7 @@ class _Guard:
         self._key = key
 
     def sent(self, given: Any) -> _Sent:
-        """Return what the node was handed."""
+        """Return the calls in the node's input."""
         if isinstance(given, list) and given and _is_call(given[-1]):
             return _Sent(given, "calls")
         if isinstance(given, list):
@@ -119,12 +120,12 @@ class _Guard:
         return await ask_awaited(asking, self._enforcer)
 
     def merged(self, sent: _Sent, plan: Plan, output: Any) -> Any:
-        """Return the update of the state: all answers and, if the run is over, its last words."""
+        """Return the update of the state: all replies and, if the run is over, the final answer."""
         parts = output if isinstance(output, list) else [output]
         updates = [part[self._key] for part in parts if isinstance(part, dict)]
         messages = [*plan.refused, *(message for update in updates for message in update)]
         if sent.form != "calls":
-            # Calls that are sent have others beside them, whose answers must not come after.
+            # Other calls may have been sent in parallel; their replies must not follow an answer.
             end = plan.end or closing(messages)
             messages += [] if end is None else [end]
         update = messages if sent.form == "messages" else {self._key: messages}

@@ -1,16 +1,15 @@
 """LiteLLM: guarded functions for programs, and a guardrail for the proxy.
 
-`guard_litellm(enforcer)` gives a program LiteLLM's functions with guards around them, those of
-a router too. `RefusalGuardrail` is for the proxy, which builds one from its YAML, where
-`guardrail: demur.integrations.litellm.RefusalGuardrail` names it and `demur_config` the
-settings file; what it refuses is raised as `GuardrailRefused`. In a program it is a callback,
-for awaited calls alone.
+In a program, `guard_litellm(enforcer)` returns LiteLLM's functions, or those of a router, with
+checks around them. For the proxy, name `demur.integrations.litellm.LiteLLMGuard` as `guardrail`
+in its YAML, with the settings file as `demur_config`; refusals raise `GuardrailRefused`. In a
+program the guardrail also works as a callback, for async calls only.
 """
 
 from demur.integrations.extras import missing_extra
 
 try:
-    import litellm.integrations.custom_guardrail  # noqa: F401 - only to say at once what is missing
+    import litellm.integrations.custom_guardrail  # noqa: F401 - fail early with the extra's name
 except ImportError as error:
     raise missing_extra("litellm") from error
 

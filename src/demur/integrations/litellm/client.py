@@ -52,15 +52,15 @@ def guard_litellm(
 ) -> "GuardedLiteLLM":
     """Return the guarded functions of `client`: of LiteLLM itself, or of a `Router`.
 
-    `at` says for whom and in which run it asks. A refusal is raised as `Refused`, or with
-    `on_refusal="answer"` comes as a message that refuses. Where the way on from a model's
-    refusal is another model, `fallbacks` are asked in their order: names of models, or
-    functions from a request to a response. With `waits`, a model that asks to be asked later
-    is waited for, a minute at most. Without `trusts_history`, all that was ever said in a
-    conversation is judged, not only what is new.
+    `context` names the user and the run. A refusal raises `Refused`; with
+    `on_refusal="answer"`, the functions return a refusal message instead. If a model's refusal
+    advises another model, demur asks the `fallbacks` in order: names of models, or functions
+    from a request to a response. With `retry_after_wait`, demur waits up to a minute for a
+    model that asks for a later retry. Without `trusts_history`, demur checks the whole
+    conversation in each request, not only the new messages.
 
     Raises:
-        InputError: A setting cannot be used.
+        InputError: An option is invalid.
     """
     if not all(callable(getattr(client, name, None)) for name in _FORMS):
         raise InputTypeError.expected("client", "the module `litellm` or a `Router`", client)
@@ -80,7 +80,7 @@ def guard_litellm(
 
 
 class GuardedLiteLLM:
-    """Asks models as LiteLLM does, and guards. Make one with `guard_litellm`."""
+    """LiteLLM's functions with checks around them. Create it with `guard_litellm`."""
 
     def __init__(self, client: Any, settings: Settings, awaited: Settings) -> None:
         self._client = client
@@ -88,36 +88,36 @@ class GuardedLiteLLM:
         self._awaited = awaited
 
     def completion(self, model: str, messages: Iterable[Any] = (), **more: Any) -> Any:
-        """Return what `completion` returns, or a stream of it, as far as it may be used.
+        """Return the checked result of `completion`, or a filtered stream.
 
         Raises:
-            Refused: What is asked or answered is refused.
+            Refused: The request or the answer is refused.
         """
         body = {"model": model, "messages": _whole(messages), **more}
         return take(self._steps("completion", body))
 
     async def acompletion(self, model: str, messages: Iterable[Any] = (), **more: Any) -> Any:
-        """Return what `acompletion` returns, or a stream of it, as far as it may be used.
+        """Return the checked result of `acompletion`, or a filtered stream.
 
         Raises:
-            Refused: What is asked or answered is refused.
+            Refused: The request or the answer is refused.
         """
         body = {"model": model, "messages": _whole(messages), **more}
         return await atake(self._steps("acompletion", body, awaits=True))
 
     def responses(self, input: Any, model: str, **more: Any) -> Any:  # noqa: A002 - LiteLLM's name
-        """Return what `responses` returns, or a stream of it, as far as it may be used.
+        """Return the checked result of `responses`, or a filtered stream.
 
         Raises:
-            Refused: What is asked or answered is refused.
+            Refused: The request or the answer is refused.
         """
         return take(self._steps("responses", {"input": _whole(input), "model": model, **more}))
 
     async def aresponses(self, input: Any, model: str, **more: Any) -> Any:  # noqa: A002 - LiteLLM's name
-        """Return what `aresponses` returns, or a stream of it, as far as it may be used.
+        """Return the checked result of `aresponses`, or a filtered stream.
 
         Raises:
-            Refused: What is asked or answered is refused.
+            Refused: The request or the answer is refused.
         """
         body = {"input": _whole(input), "model": model, **more}
         return await atake(self._steps("aresponses", body, awaits=True))
@@ -131,7 +131,7 @@ class GuardedLiteLLM:
                 send=lambda sent: function(**sent),
                 body=body,
                 streams=bool(body.get("stream")),
-                # Settings of a deployment may ask for a stream, or for none.
+                # The settings of a deployment may override `stream`.
                 is_stream=is_iterator,
                 served=partial(served_by, body),
             )
@@ -139,7 +139,7 @@ class GuardedLiteLLM:
 
 
 def _of_session(settings: Settings, body: Mapping[str, Any]) -> Settings:
-    """Return the settings for a request that may be part of one of LiteLLM's sessions."""
+    """Return the settings with the request's LiteLLM session as the run."""
     if settings.at.run is not None:
         return settings
     session = get_session_id_from_request_data(dict(body))
@@ -147,5 +147,5 @@ def _of_session(settings: Settings, body: Mapping[str, Any]) -> Settings:
 
 
 def _whole(value: Any) -> Any:
-    """Return a value that can be read more than once: messages may come from a generator."""
+    """Return a value that can be read more than once; messages may come from a generator."""
     return list(value) if hasattr(value, "__next__") else value

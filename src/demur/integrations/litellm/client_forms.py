@@ -45,9 +45,9 @@ from demur.integrations.model_client.turn import Turn, field, text_of
 
 __all__ = ["LiteLLMChatForm", "LiteLLMResponsesForm", "served_by"]
 
-# An error that breaks a stream brings all that was said, also what was held back.
+# An error that breaks a stream carries the generated text, also text that was held back.
 _UNJUDGED = ""
-# Where LiteLLM's streams keep the one that they read.
+# Attributes in which LiteLLM's streams keep their source.
 _BEHIND = ("completion_stream", "litellm_custom_stream_wrapper", "response")
 _ASKED_OTHERS = "x-litellm-attempted-fallbacks"
 _GROUP = "x-litellm-model-group"
@@ -65,12 +65,12 @@ _KINDS: Mapping[str, Any] = {
 
 
 class _Stream(GuardedStream):
-    """A guarded stream of LiteLLM, which cannot always be closed by itself."""
+    """A filtered stream of LiteLLM, which cannot always be closed itself."""
 
     def _release(self) -> None:
         for one in _layers(self._stream):
             if hasattr(one, "close"):
-                # Not every one can be closed while it is read; its words go nowhere either way.
+                # Some streams cannot be closed while they are read; their text is dropped anyway.
                 with suppress(Exception):
                     one.close()
                 return
@@ -84,7 +84,7 @@ class _Stream(GuardedStream):
 
 
 class _AsyncStream(AsyncGuardedStream):
-    """A guarded stream of LiteLLM, like `_Stream`, to be awaited."""
+    """The async variant of `_LiteLLMStream`."""
 
     async def _release(self) -> None:
         for one in _layers(self._stream):
@@ -102,7 +102,7 @@ class _AsyncStream(AsyncGuardedStream):
 
 
 def _layers(stream: Any) -> Iterator[Any]:
-    """Yield a stream, and those that are read through it."""
+    """Yield a stream and the streams inside it."""
     while stream is not None:
         yield stream
         behind = (getattr(stream, name, None) for name in _BEHIND)
@@ -134,14 +134,14 @@ class _Chunks(ChatStream):
     """Chunks of LiteLLM."""
 
     def portions(self, event: Any) -> Sequence[Portion]:
-        """Return what a chunk says, choice by choice."""
-        # Who puts chunks together again sorts by it, and those that are held back leave later.
-        event._hidden_params.pop("created_at", None)  # noqa: SLF001 - there is no other way
+        """Return the content of a chunk, choice by choice."""
+        # LiteLLM sorts chunks by this time when it joins them; held chunks would be misplaced.
+        event._hidden_params.pop("created_at", None)  # noqa: SLF001 - no public access
         return super().portions(event)
 
 
 def served_by(body: Mapping[str, Any], answer: Any) -> str | None:
-    """Return who answered, where LiteLLM or a router asked another model; None if none did."""
+    """Return the model that answered if LiteLLM or a router used a fallback; None otherwise."""
     headers = field(getattr(answer, "_hidden_params", None), "additional_headers") or {}
     asked = headers.get(_ASKED_OTHERS)
     if not asked:
@@ -152,18 +152,18 @@ def served_by(body: Mapping[str, Any], answer: Any) -> str | None:
 
 
 class LiteLLMChatForm(ChatForm):
-    """Reads and writes what `completion` sends and gets."""
+    """Reads and writes requests and responses of `completion`."""
 
     def __init__(self, settings: Settings, *, awaits: bool) -> None:
         super().__init__(_CHAT, settings, awaits=awaits)
 
     def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
-        """Return what is new in a request, wherever it may stand."""
+        """Return the new part of a request, from all fields that can hold it."""
         return _turn(partial(super().turn, whole=whole), body)
 
     def said(self, response: Any) -> Sequence[Said]:
         """Return the choices of a completion."""
-        # As plain values, an answer is read in half the time.
+        # Plain values are read in half the time.
         body = as_json(response)
         choices = _checked(body, "choices", response)
         if not all(isinstance(field(one, "message"), dict) for one in choices):
@@ -175,24 +175,24 @@ class LiteLLMChatForm(ChatForm):
 
 
 class LiteLLMResponsesForm(ResponsesForm):
-    """Reads and writes what `responses` sends and gets."""
+    """Reads and writes requests and responses of `responses`."""
 
     def __init__(self, settings: Settings, *, awaits: bool) -> None:
         super().__init__(_RESPONSES, settings, awaits=awaits)
 
     def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
-        """Return what is new in a request, wherever it may stand."""
+        """Return the new part of a request, from all fields that can hold it."""
         return _turn(partial(super().turn, whole=whole), body)
 
     def said(self, response: Any) -> Sequence[Said]:
-        """Return the response as the one choice there is."""
+        """Return the response as its only choice."""
         body = as_json(response)
         _checked(body, "output", response)
         return super().said(body)
 
 
 def _turn(read: Callable[[Mapping[str, Any]], Turn], body: Mapping[str, Any]) -> Turn:
-    """Return what is new in a request, and in what may take its place or fill it in."""
+    """Return the new part of a request, its substitutes and its prompt variables."""
     turn, given = read(body), body.get("prompt_variables")
     others = [_turn(read, one) for one in beside_in(body)]
     if not others and not given:
@@ -205,7 +205,7 @@ def _turn(read: Callable[[Mapping[str, Any]], Turn], body: Mapping[str, Any]) ->
 
 
 def _checked(body: Any, name: str, response: Any) -> list[Any]:
-    """Return what a response says under a name."""
+    """Return the list in a field of a response."""
     found = body.get(name) if isinstance(body, dict) else None
     if isinstance(found, list):
         return found

@@ -12,12 +12,12 @@ from demur.integrations.litellm.reading import as_json, listed
 
 __all__ = ["assembled", "events_in"]
 
-# Events that bring the whole of what others bring in pieces, and where.
+# Fields in which an event repeats the whole of what other events bring in pieces.
 _WHOLE = ("response", "message", "item", "part")
 
 
 def events_in(chunks: Iterable[Any]) -> list[Mapping[str, Any]]:
-    """Return the events of a stream, whose bytes may be cut anywhere."""
+    """Return the events of a stream; byte chunks may be cut anywhere."""
     given = list(chunks)
     if all(isinstance(one, bytes | str) for one in given):
         pieces = [one.encode() if isinstance(one, str) else one for one in given]
@@ -39,7 +39,7 @@ def _sent(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def assembled(chunks: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the responses that a stream is made of, in the forms of whole ones."""
+    """Return the complete responses that the chunks of a stream make up."""
     choices: dict[Any, _Choice] = {}
     blocks: dict[Any, dict[str, Any]] = {}
     bodies: list[dict[str, Any]] = []
@@ -70,7 +70,7 @@ def assembled(chunks: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _whole(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what an event brings as a whole."""
+    """Yield the complete bodies in an event."""
     for name in _WHOLE:
         held = event.get(name)
         if isinstance(held, Mapping):
@@ -84,7 +84,7 @@ def _item(held: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _grow(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a piece to a block of Anthropic's."""
+    """Add a delta to an Anthropic content block."""
     for name, to in (("text", "text"), ("partial_json", "partial_json")):
         if isinstance(delta.get(name), str):
             block[to] = block.get(to, "") + delta[name]
@@ -96,14 +96,14 @@ def _with_input(block: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Choice:
-    """One choice of a chat or of text completions."""
+    """One choice of a chat or text completion, assembled from chunks."""
 
     def __init__(self) -> None:
         self.body: dict[str, Any] = {"index": 0, "message": {"content": ""}}
         self._calls: dict[Any, dict[str, Any]] = {}
 
     def add(self, choice: Mapping[str, Any]) -> None:
-        """Add a piece of it."""
+        """Add a chunk of the choice."""
         message, delta = self.body["message"], choice.get("delta")
         given = delta if isinstance(delta, Mapping) else {"content": choice.get("text")}
         if isinstance(given.get("content"), str):

@@ -46,23 +46,22 @@ _PROVIDER = "demur"
 _NOBODY = Occasion()
 _USUAL = (GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call)
 _CHATS = (CallTypes.completion, CallTypes.acompletion)
-# What LiteLLM's own class does not look at in a program, though it calls the hook.
+# Call types for which LiteLLM calls the deployment hook; its own class handles only chats.
 _ASKING = (*_CHATS, CallTypes.aresponses, CallTypes.atext_completion, CallTypes.anthropic_messages)
 _LOGGED = "litellm_logging_obj"
-# Not `during_mcp_call`: the tool would run while it is still being judged.
+# Not `during_mcp_call`: the tool would run during the check.
 _HOOKS = (*_USUAL, GuardrailEventHooks.during_call, GuardrailEventHooks.pre_mcp_call)
 
 
 class RefusalGuardrail(CustomGuardrail):
-    """Guards requests and responses, streamed ones too.
+    """Guards requests and responses, streamed ones included.
 
-    In a program, hand over an `enforcer` or a gate; `occasion` says there who asks, by the
-    request, and what it leaves open is filled in. The proxy knows only its YAML: there,
-    `demur_config` names the settings file; without one it is what `DEMUR_CONFIG` names, or
-    `demur.toml` in the working directory.
+    In a program, pass an `enforcer` or a gate; `context` returns the call context for a request,
+    and demur fills in the rest. The proxy passes options from its YAML: `demur_config` names the
+    settings file; the default is `DEMUR_CONFIG`, or `demur.toml` in the working directory.
     """
 
-    # Its own hooks see whole responses: one that a provider filtered has no text to look at.
+    # Native hooks get whole responses; a response that a provider filtered has no text.
     use_native_lifecycle_hooks: ClassVar[bool] = True
     records_own_guardrail_information: ClassVar[bool] = True
 
@@ -81,12 +80,12 @@ class RefusalGuardrail(CustomGuardrail):
             raise InputTypeError.expected("occasion", "a function of the request", occasion)
         self._asked = occasion
         if given is not None:
-            # Who makes one in a program wants its requests guarded; a proxy is told which.
+            # In a program, guard all requests; a proxy names its guardrails.
             settings.setdefault("default_on", True)
         try:
             super().__init__(
                 guardrail_name=guardrail_name,
-                # Without a mode, LiteLLM would also scan what was logged, once all is over.
+                # Without a mode, LiteLLM would also run the guardrail on logged calls.
                 event_hook=event_hook or list(_USUAL),
                 supported_event_hooks=list(_HOOKS),
                 **settings,
@@ -99,12 +98,12 @@ class RefusalGuardrail(CustomGuardrail):
         except (ValueError, TypeError) as error:
             raise GuardrailSettingsError(str(error), where=guardrail_name) from error
 
-    # What is asked. A proxy asks by itself; in a program, LiteLLM's own call does.
+    # Requests: the proxy calls its own hooks; in a program, LiteLLM calls the deployment hook.
 
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: CallTypes | None
     ) -> dict[str, Any] | None:
-        """Judge a request of a program, whether or not it names its guardrails."""
+        """Check a request of a program, whether or not it names its guardrails."""
         asked = dict(kwargs)
         unnamed = asked.get("guardrails") is None and "proxy_server_request" not in asked
         if self.default_on and unnamed:
@@ -121,18 +120,18 @@ class RefusalGuardrail(CustomGuardrail):
         return self.should_run_guardrail(asked, GuardrailEventHooks.pre_call) is True
 
     async def _unchanged(self, asked: dict[str, Any], *, chat: bool) -> None:
-        """Judge a request that LiteLLM lets nobody change; its arguments may have no names."""
+        """Check a request that hooks cannot change; its arguments may be positional."""
         given, logged = question_in(asked), getattr(asked.get(_LOGGED), "messages", None)
         if logged not in (asked.get("input"), asked.get("prompt")):
             given = together(question_in({"messages": logged}), given)
-        # What is noted beside a response is sent to the provider.
+        # For other calls, LiteLLM would send these log entries to the provider.
         noted = asked if chat else {**asked, "metadata": dict(asked.get("metadata") or {})}
         await self._request(given, noted, self._at(asked, None), GuardrailEventHooks.pre_call)
 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
     ) -> dict[str, Any]:
-        """Judge a request before it leaves; results of tools that are refused say so instead."""
+        """Check a request before it is sent; replace refused tool outputs by the refusal."""
         del cache, call_type
         at = self._at(data, user_api_key_dict)
         if data.get("mcp_tool_name"):
@@ -152,7 +151,7 @@ class RefusalGuardrail(CustomGuardrail):
     async def async_moderation_hook(
         self, data: dict[str, Any], user_api_key_dict: Any, call_type: str
     ) -> dict[str, Any]:
-        """Judge a request while the model works on it; nothing of its answer leaves before."""
+        """Check a request while the model runs; LiteLLM holds the answer until then."""
         del call_type
         at = self._at(data, user_api_key_dict)
         await self._request(question_in(data), data, at, GuardrailEventHooks.during_call)
@@ -189,15 +188,15 @@ class RefusalGuardrail(CustomGuardrail):
         ruling = await self.enforcer.atool_call(name, arguments, at, tool=tool, source=source)
         self._pass(ruling, data, GuardrailEventHooks.pre_mcp_call)
 
-    # What is answered.
+    # Responses.
 
     async def async_post_call_success_hook(
         self, data: dict[str, Any], user_api_key_dict: Any, response: Any
     ) -> Any:
-        """Judge a response before it is handed over; tool calls that are refused are taken out."""
+        """Check a response before the caller gets it; remove refused tool calls."""
         at, event = self._at(data, user_api_key_dict), GuardrailEventHooks.post_call
         prompt = question_in(data).prompt or None
-        # As plain values, a response is read in half the time.
+        # Plain values are read in half the time.
         body = as_json(response)
         said, calls, older = said_in(body), called_in(body), older_calls_in(body)
         await self._model(body, at, prompt, data)
@@ -216,7 +215,7 @@ class RefusalGuardrail(CustomGuardrail):
     async def _made(
         self, response: Any, calls: list[Called], at: Occasion, data: dict[str, Any]
     ) -> None:
-        """Judge tool calls; those of a chat that are refused are taken out of it."""
+        """Check tool calls; remove refused ones from a chat response."""
         messages = [getattr(choice, "message", None) for choice in getattr(response, "choices", ())]
         holders: list[Any] = [one for one in messages if getattr(one, "tool_calls", None)]
         rulings = await self._calls(calls, at, data, some=bool(holders))
@@ -227,7 +226,7 @@ class RefusalGuardrail(CustomGuardrail):
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
-        """Yield the chunks of a response, with text that is held back until it is cleared."""
+        """Yield the chunks of a response; hold text back until it is cleared."""
         at, event = self._at(request_data, user_api_key_dict), GuardrailEventHooks.post_call
         prompt = question_in(request_data).prompt or None
 
@@ -258,7 +257,7 @@ class RefusalGuardrail(CustomGuardrail):
     async def _whole(
         self, bodies: list[dict[str, Any]], at: Occasion, prompt: str | None, data: dict[str, Any]
     ) -> None:
-        """Judge responses of which nothing can be taken out; what they share is judged once."""
+        """Check responses that cannot be edited; repeated texts and calls are checked once."""
         texts = dict.fromkeys(text for body in bodies for text in said_in(body))
         calls = [call for body in bodies for call in (*called_in(body), *older_calls_in(body))]
         for body in bodies:
@@ -278,7 +277,7 @@ class RefusalGuardrail(CustomGuardrail):
     async def _calls(
         self, calls: Iterable[Called], at: Occasion, data: dict[str, Any], *, some: bool
     ) -> list[Ruling]:
-        """Return the rulings on calls; where not `some` of them may be made, one refuses all."""
+        """Check calls; unless `allow_some`, one refused call refuses the response."""
         event = GuardrailEventHooks.post_call
         rulings = [
             await self.enforcer.atool_call(
@@ -294,7 +293,7 @@ class RefusalGuardrail(CustomGuardrail):
             self._note(ruling, data, event)
         return rulings
 
-    # What guardrails of LiteLLM are asked elsewhere: by an endpoint, for a batch.
+    # The generic guardrail API: for an endpoint, and for batches.
 
     async def apply_guardrail(
         self,
@@ -303,7 +302,7 @@ class RefusalGuardrail(CustomGuardrail):
         input_type: Literal["request", "response"],
         logging_obj: Any = None,
     ) -> GenericGuardrailAPIInputs:
-        """Return the inputs if they may pass."""
+        """Check texts and calls, and return the inputs unchanged."""
         del logging_obj
         at = self._at(request_data, request_data.get("user_api_key_dict"))
         if input_type == "request":
@@ -328,7 +327,7 @@ class RefusalGuardrail(CustomGuardrail):
             raise GuardrailRefused(ruling, self.guardrail_name)
 
     def _declined(self, ruling: Ruling, data: dict[str, Any], holder: Any) -> None:
-        """Note that a model declines; its words stay, with the envelope beside them."""
+        """Log that a model declined, and attach the envelope to its message."""
         if not ruling.allowed and holder is not None:
             self._note(ruling, data, GuardrailEventHooks.post_call, status="guardrail_flagged")
             beside(holder, ruling)

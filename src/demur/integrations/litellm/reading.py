@@ -33,15 +33,15 @@ _FRAMEWORK = "litellm"
 _TOOL_ROLES = ("tool", "function")
 _NOT_ASKING = (*_TOOL_ROLES, "system", "developer")
 _FILES = ("image", "image_url", "input_image", "input_audio", "file", "input_file")
-# Calls among the items of a response, and what they call their arguments.
+# Types of items that are calls, and the field with their arguments.
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _ASKED = ("messages", "input", "prompt")
 
 
 class Returned(NamedTuple):
-    """What a tool returned, as a request brings it back: in which message, and of which call.
+    """A tool output in a request: its message's position, and its call.
 
-    It is `replaceable` where it is all there is in its message.
+    It is `replaceable` if its message holds nothing else.
     """
 
     place: int
@@ -60,12 +60,12 @@ class Called(NamedTuple):
     call_id: str | None
 
 
-# Tool calls of a conversation, by their id.
+# Tool calls of a conversation, by id.
 Calls = Mapping[str | None, Called]
 
 
 class Question(NamedTuple):
-    """What is new in a request since the model last answered."""
+    """The new part of a request: all since the model last answered."""
 
     prompt: str
     results: tuple[Returned, ...]
@@ -77,9 +77,9 @@ def as_json(value: Any) -> Any:
 
 
 def occasion(data: Mapping[str, Any], who: Any, said: Occasion) -> Occasion:
-    """Return for whom a request is made: the holder of the proxy's key, where there is one.
+    """Return the call context of a request; the subject is the holder of the proxy's key.
 
-    What a host says itself comes first.
+    The host's `given` context takes precedence.
     """
     user = _text(who, "user_id") or _text(who, "api_key") or _text(who, "token")
     holder = None if user is None else {"id": user, "type": "user"}
@@ -98,14 +98,14 @@ def _text(holder: Any, name: str) -> str | None:
 
 
 def question_in(data: Mapping[str, Any]) -> Question:
-    """Return what a request asks, wherever it may stand: whoever sends it chooses the fields."""
+    """Return the new part of a request, from every field that the caller may have used."""
     asked = [_question(data.get(name), messages=name == "messages") for name in _ASKED]
     asked.append(Question(_joined(filled_in(data)), ()))
     return together(*asked, *(_fixed(question_in(one)) for one in beside_in(data)))
 
 
 def together(*asked: Question) -> Question:
-    """Return several questions as the one that they are."""
+    """Return several contents as one."""
     return Question(
         _joined(one.prompt for one in asked),
         tuple(result for one in asked for result in one.results),
@@ -113,7 +113,7 @@ def together(*asked: Question) -> Question:
 
 
 def filled_in(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts that a stored prompt is filled with."""
+    """Yield the variables of a stored prompt."""
     prompt = data.get("prompt")
     stored = prompt.get("variables") if isinstance(prompt, Mapping) else None
     for given in (stored, data.get("prompt_variables")):
@@ -122,14 +122,14 @@ def filled_in(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def beside_in(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what may take the place of a request: what is added to it, and for other models."""
+    """Return the mappings that may override a request: `extra_body` and `fallbacks`."""
     extra, others = data.get("extra_body"), data.get("fallbacks")
     given = [extra, *(others if isinstance(others, list | tuple) else ())]
     return [one for one in given if isinstance(one, Mapping)]
 
 
 def _fixed(asked: Question) -> Question:
-    """Return a question whose results stand where nothing is replaced."""
+    """Return the content with tool outputs that cannot be replaced."""
     return Question(asked.prompt, tuple(one._replace(replaceable=False) for one in asked.results))
 
 
@@ -146,9 +146,9 @@ def _question(given: Any, *, messages: bool) -> Question:
 
 
 def _answered(messages: list[Any]) -> int:
-    """Return where the part begins that no model has answered.
+    """Return the position after the model's last answer.
 
-    An answer at the very end is one that the caller wants to have continued.
+    Assistant messages at the very end are prefill for the model to continue.
     """
     end = len(messages)
     while end and _answers(messages[end - 1]):
@@ -170,7 +170,7 @@ def _asked(message: Any) -> Iterator[str]:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Yield the texts of a message's content, whatever else is in it."""
+    """Yield the texts of a message's content."""
     if isinstance(content, str):
         yield content
     for one in content if isinstance(content, list | tuple) else ():
@@ -181,7 +181,7 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def _part(part: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts of a part: its own, or those of a document or of what a search found."""
+    """Yield the texts of a part, also of documents and search results."""
     if isinstance(part.get("text"), str):
         yield part["text"]
     yield from _texts(part.get("content"))
@@ -215,7 +215,7 @@ def _result(
 
 
 def _read(content: Any) -> Any:
-    """Return a result as a model reads it: a text part is its text, and pictures are none."""
+    """Return a tool output with text parts as plain texts and without files."""
     if not isinstance(content, list | tuple):
         return content
     parts = [as_json(one) for one in content]
@@ -227,20 +227,20 @@ def _read(content: Any) -> Any:
 
 
 def said_in(response: Any) -> list[str]:
-    """Return the texts of a response: of each choice, or of all its blocks.
+    """Return the texts of a response, choice by choice.
 
-    What stands in several blocks is read both ways: as one text, and block by block.
+    Several blocks are read both ways: joined, and on separate lines.
     """
     return [text for parts in _said(response) for text in readings_of(parts)]
 
 
 def words_in(response: Any) -> str:
-    """Return all that a response says."""
+    """Return the whole text of a response."""
     return _joined(text for parts in _said(response) for text in parts)
 
 
 def readings_of(parts: Iterable[str]) -> list[str]:
-    """Return how parts of a text may be read."""
+    """Return the readings of a text: its parts on separate lines, and joined."""
     given = [part for part in parts if part]
     return [text for text in dict.fromkeys(("\n".join(given), "".join(given))) if text]
 
@@ -287,13 +287,13 @@ def called_in(response: Any) -> list[Called]:
 def _item_call(item: Mapping[str, Any]) -> Called:
     field = _CALLS[item["type"]]
     given = item.get(field) or ""
-    # A custom tool takes a text, which is no JSON.
+    # A custom tool takes plain text, not JSON.
     arguments = given if field == "arguments" else {field: given}
     return Called(str(item.get("name")), arguments, _text(item, "call_id"))
 
 
 def older_calls_in(response: Any) -> list[Called]:
-    """Return the calls of a chat in the form that came before tool calls."""
+    """Return the calls of a chat in the older `function_call` format."""
     body = as_json(response)
     choices = listed(body, "choices") if isinstance(body, Mapping) else []
     messages = [choice.get("message") for choice in choices]
@@ -308,7 +308,7 @@ def _function(call: Mapping[str, Any]) -> Called:
 
 
 def listed(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """Return the objects in a list that is part of another object, if it is there."""
+    """Return the objects in a list field of another object."""
     given = holder.get(name)
     found = [as_json(one) for one in given] if isinstance(given, list | tuple) else []
     return [one for one in found if isinstance(one, Mapping)]

@@ -23,11 +23,11 @@ __all__ = [
 
 
 class GuardrailRefused(Refused, GuardrailRaisedException):
-    """A request or response was refused; `ruling` and `envelope` say why.
+    """A request or response was refused; `result` and `envelope` say why.
 
-    The proxy makes an HTTP error of it: the status of the reason code, the code as `code`, and
-    the envelope in `provider_specific_fields` under `refusal`. `blocked_content` is false where
-    nothing was judged.
+    The proxy turns it into an HTTP error with the status of the reason code, the code as
+    `code`, and the envelope in `provider_specific_fields` under `refusal`. `blocked_content` is
+    false if a check failed and demur could not judge.
     """
 
     def __init__(self, ruling: Ruling, guardrail_name: str | None = None) -> None:
@@ -48,7 +48,7 @@ class GuardrailRefused(Refused, GuardrailRaisedException):
 
 
 def status_of(ruling: Ruling) -> GuardrailStatus:
-    """Return how LiteLLM counts a ruling: a guard that is down has not intervened."""
+    """Return LiteLLM's status for a check result; a failed check has not intervened."""
     if ruling.failed:
         return "guardrail_failed_to_respond"
     if not ruling.allowed:
@@ -57,7 +57,7 @@ def status_of(ruling: Ruling) -> GuardrailStatus:
 
 
 def traced(ruling: Ruling) -> GuardrailTracingDetail:
-    """Return what dashboards filter by: codes, class and advice, the policy. No text of users."""
+    """Return codes, class and advice for dashboards, without user text."""
     codes = [] if ruling.record is None else [*ruling.record.reason_codes]
     codes += [found.code for found in ruling.findings]
     detail = GuardrailTracingDetail(
@@ -73,13 +73,13 @@ def traced(ruling: Ruling) -> GuardrailTracingDetail:
 
 
 def beside(holder: Any, ruling: Ruling) -> None:
-    """Put the envelope where a message or chunk has room for what providers say beside it."""
+    """Add the envelope to a message or chunk, in `provider_specific_fields`."""
     fields = getattr(holder, "provider_specific_fields", None) or {}
     holder.provider_specific_fields = {**fields, "refusal": ruling.envelope}
 
 
 def keep(holder: Any, calls: Sequence[Any], rulings: Sequence[Ruling]) -> None:
-    """Leave in a message the tool calls that are allowed, and beside them why others are not."""
+    """Keep the allowed tool calls of a message, and attach the first refusal of the others."""
     refused = [one for one in rulings if not one.allowed]
     if refused:
         beside(holder, refused[0])
@@ -89,13 +89,13 @@ def keep(holder: Any, calls: Sequence[Any], rulings: Sequence[Ruling]) -> None:
 
 
 def told(messages: list[Any], place: int, ruling: Ruling) -> list[Any]:
-    """Return the messages, with what the model is told in place of a tool's result."""
+    """Return the messages with a tool output replaced by its refusal."""
     said = {**as_json(messages[place]), "content": ruling.message}
     return [*messages[:place], said, *messages[place + 1 :]]
 
 
 def add_help(response: Any, text: str, resources: Iterable[str]) -> None:
-    """Put the lines that must be shown below the text."""
+    """Append the help lines to the message with this text."""
     lines = tuple(resources)
     for choice in getattr(response, "choices", ()) if lines else ():
         message = getattr(choice, "message", None)

@@ -8,22 +8,22 @@ __all__ = ["GuardrailSettingsError", "enforcer_of"]
 
 
 class GuardrailSettingsError(DemurError):
-    """The guardrail cannot be set up, and the proxy must not start without it.
+    """The guardrail cannot be set up, so the proxy must not start.
 
-    Not a `ValueError`: LiteLLM logs those and serves unguarded.
+    It is no `ValueError`, because LiteLLM logs those and serves without the guardrail.
     """
 
 
 def enforcer_of(path: str | None) -> Enforcer:
-    """Return the enforcer that a settings file describes: this one, or the one that is found.
+    """Return the enforcer of a settings file: the given one, or else the default one.
 
     Raises:
-        InputError: There is none, or it cannot be used.
+        InputError: There is no settings file, or it is invalid.
     """
     found = find_config() if path is None else path
     if found is None:
         raise InputError(
-            "no settings for the guardrail",
-            help=f"set `demur_config` in its `litellm_params`, or put a `{CONFIG_NAME}` there",
+            "no settings file for the guardrail",
+            help=f"set `demur_config` in its `litellm_params`, or add a `{CONFIG_NAME}`",
         )
     return Enforcer(open_gate(load_config(found)))

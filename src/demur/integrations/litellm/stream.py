@@ -19,11 +19,11 @@ __all__ = ["Ended", "held_back"]
 
 
 class Ended(NamedTuple):
-    """What judges an answer at its end: each raises where it is refused.
+    """The checks at the end of an answer; each raises if it refuses.
 
-    `open` begins a text; `text` judges one that was held back and returns what is left of it;
-    `calls` returns the rulings on tool calls of which some may be made; `model` hears how a
-    choice ended and what was said; `whole` judges a stream of another form.
+    `open_stream` begins a text. `check_text` checks a text that was held back and returns the
+    rest of it. `check_calls` returns the results of tool calls. `check_model` looks for a
+    model's refusal in a finished choice. `check_whole` checks a stream of another format.
     """
 
     open: Callable[[], AnswerStream]
@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
 
 class _Choice:
-    """One of the answers in a stream."""
+    """One choice of a stream."""
 
     def __init__(self, text: AnswerStream) -> None:
         self.text = text
@@ -46,34 +46,34 @@ class _Choice:
         self.ended = False
 
     def shown(self, piece: str) -> str:
-        """Return what of a piece may be shown now."""
+        """Return the text that is cleared after this piece."""
         return piece if self.cleared else self.text.add(piece)
 
     def take_older(self, piece: Any) -> None:
-        """Keep a piece of a call in the form that came before tool calls."""
+        """Hold a piece of a call in the older `function_call` format."""
         if self.older is None:
             self.older = piece.model_copy()
         else:
             self.older.arguments = (self.older.arguments or "") + (piece.arguments or "")
 
     def take_refusing(self, piece: str, by: Ended) -> None:
-        """Keep words in which the model refuses."""
+        """Hold a piece of the model's refusal text."""
         if self.refusing is None:
             self.refusing = by.open()
         self.refusing.add(piece)
 
     async def rest(self, by: Ended) -> str:
-        """Return what was held back of a text that has come to its end."""
+        """Check a finished text and return the part that was held back."""
         rest = "" if self.cleared else await by.text(self.text)
         self.cleared = True
         return rest
 
     def take_calls(self, calls: Any) -> None:
-        """Keep pieces of tool calls, joined by their place."""
+        """Hold pieces of tool calls, joined by index."""
         for place, piece in enumerate(calls or ()):
             index = place if piece.index is None else piece.index
             whole = self._open.get(index)
-            # There are providers that have all their calls in the same place.
+            # Some providers use one index for all calls.
             if whole is None or (piece.id and whole.id and piece.id != whole.id):
                 whole = self._open[index] = piece.model_copy(deep=True)
                 self.calls.append(whole)
@@ -83,7 +83,7 @@ class _Choice:
 
 
 async def held_back(stream: AsyncIterable[Any], by: Ended) -> AsyncIterator[Any]:
-    """Yield the chunks of a stream as they may be shown."""
+    """Yield the chunks of a stream with cleared text only."""
     choices: dict[int, _Choice] = {}
     others: list[Any] = []
     last: ModelResponseStream | None = None
@@ -109,7 +109,7 @@ async def held_back(stream: AsyncIterable[Any], by: Ended) -> AsyncIterator[Any]
 async def _broken_off(
     last: ModelResponseStream, choices: dict[int, _Choice], by: Ended
 ) -> AsyncIterator[ModelResponseStream]:
-    """Yield what is held back of answers that have no end; it is judged all the same."""
+    """Yield the rest of choices without a finish reason, after their checks."""
     for index, choice in choices.items():
         if not choice.ended:
             chunk, part = _alone(last, index)
@@ -120,14 +120,14 @@ async def _broken_off(
 async def _stopped(
     stream: Any, last: ModelResponseStream, choices: dict[int, _Choice], by: Ended
 ) -> AsyncIterator[ModelResponseStream]:
-    """Yield what is left of answers that guards want to hear no more of, if it is allowed."""
+    """Yield the rest of choices that the guards stopped, if they are allowed."""
     for index, choice in choices.items():
         if choice.text.stopped and not choice.cleared:
             chunk, part = _alone(last, index)
             try:
                 part.delta.content = await choice.rest(by)
             except GuardrailRefused:
-                # Not every stream can be closed; its words go nowhere either way.
+                # Some streams cannot be closed; their text is dropped anyway.
                 with suppress(Exception):
                     await stream.aclose()
                 raise
@@ -135,7 +135,7 @@ async def _stopped(
 
 
 def _alone(last: ModelResponseStream, index: int) -> tuple[ModelResponseStream, Any]:
-    """Return a chunk like the last one, with nothing in it but one empty choice."""
+    """Return a copy of the last chunk with one empty choice."""
     chunk = last.model_copy(deep=True)
     part: Any = chunk.choices[0]
     part.index, part.finish_reason = index, None
@@ -145,7 +145,7 @@ def _alone(last: ModelResponseStream, index: int) -> tuple[ModelResponseStream, 
 
 
 async def _shown(chunk: ModelResponseStream, choices: dict[int, _Choice], by: Ended) -> bool:
-    """Leave in a chunk what may be shown; return whether there is anything in it."""
+    """Reduce a chunk to its cleared content; return whether any content is left."""
     left = False
     for part in chunk.choices:
         choice = choices.get(part.index)

@@ -1,1 +1,1 @@
-"""A proxy before an MCP server that guards it without changing it: raw JSON-RPC on both sides."""
+"""A proxy that guards an MCP server without changing it, with raw JSON-RPC on both sides."""

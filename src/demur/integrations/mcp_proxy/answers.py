@@ -11,14 +11,14 @@ from demur.integrations.mcp_proxy.open_requests import Asked
 __all__ = ["CALL", "refusal_to"]
 
 CALL = "tools/call"
-# Requests of newer clients name their version, and expect results that say they are whole.
+# Requests of newer clients name their version, and expect results with a `resultType`.
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
 def refusal_to(asked: Asked, ruling: Ruling, *, hard_as_error: bool = False) -> dict[str, Any]:
-    """Return the answer that a request is refused; `hard_as_error`: what nothing lifts, as error.
+    """Return the response to a refused request; `hard_as_error` turns hard ones into errors.
 
-    Only a tool call that is answered at once has a result that can carry a refusal.
+    Only the result of an immediate tool call can carry a refusal.
     """
     assert ruling.refusal is not None
     as_error = ruling.is_hard and hard_as_error

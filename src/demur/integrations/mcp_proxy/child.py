@@ -16,17 +16,17 @@ from demur.integrations.mcp_proxy.lines import LONGEST, Lines
 
 __all__ = ["GRACE_S", "Child"]
 
-# How long a server may take to end by itself, and then to end when it is told to.
+# How long a server may take to end by itself, and again after each signal.
 GRACE_S = 2.0
 _PIECE = 65_536
 _LOOK_S = 0.02
 _HAS_GROUPS = os.name == "posix"
-# Where nothing can be killed, it was killed when it was told to end.
+# Without SIGKILL, SIGTERM has killed the process already.
 _ENDS = (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 class Child:
-    """The server as a process. Its standard error is ours."""
+    """The server as a child process; it shares stderr with the proxy."""
 
     def __init__(self, process: asyncio.subprocess.Process, longest: int, grace_s: float) -> None:
         self._process = process
@@ -37,7 +37,7 @@ class Child:
     async def start(
         cls, command: Sequence[str], *, longest: int = LONGEST, grace_s: float = GRACE_S
     ) -> Self:
-        """Return the server that a command starts.
+        """Start the server with a command.
 
         Raises:
             InputError: It cannot be started.
@@ -47,22 +47,22 @@ class Child:
             process = await asyncio.create_subprocess_exec(
                 *command, stdin=pipe, stdout=pipe, start_new_session=_HAS_GROUPS
             )
-        # A word that holds a NUL is a ValueError, not an OSError.
+        # NUL in a word raises ValueError, not OSError.
         except (OSError, ValueError) as error:
             reason = str(getattr(error, "strerror", None) or error).lower()
             raise InputError(f"cannot start the server: {reason}", where=command[0]) from error
         return cls(process, longest, grace_s)
 
     async def send(self, line: bytes) -> None:
-        """Hand over a message; one for a server that is gone is lost."""
+        """Send a message; it is lost if the server is gone."""
         assert self._process.stdin is not None
-        # That it is gone is seen where it is read from.
+        # The reader of its output notices that it is gone.
         with contextlib.suppress(ConnectionError, RuntimeError):
             self._process.stdin.write(line + b"\n")
             await self._process.stdin.drain()
 
     async def lines(self) -> AsyncIterator[bytes | None]:
-        """Yield what it says until it closes its output."""
+        """Yield the lines of its output until it ends; None for a line that is too long."""
         assert self._process.stdout is not None
         lines = Lines(self._longest)
         while piece := await self._process.stdout.read(_PIECE):
@@ -72,9 +72,9 @@ class Child:
             yield line
 
     async def close(self) -> int:
-        """Close its input, tell it to end if it does not, and return how it ended."""
+        """Close its input, send signals if it does not end, and return its exit status."""
         assert self._process.stdin is not None
-        # Not waited for: a server that does not read would never let it happen.
+        # Not awaited: a server that does not read its input would block it for ever.
         self._process.stdin.close()
         by_itself = await self._has_ended()
         for number in _ENDS:
@@ -82,12 +82,12 @@ class Child:
                 break
             self.signal(number)
             await self._all_ended()
-        # It was ended, as its client wanted: that is no failure of it.
+        # The proxy ended it on request of the client, which is no failure.
         return _status(self._process.returncode) if by_itself else 0
 
     def signal(self, number: int) -> None:
-        """Pass a signal on, to whatever the server has started as well."""
-        # Those of somebody else cannot be told.
+        """Send a signal to the server and its process group."""
+        # Processes of other users cannot be signalled.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if _HAS_GROUPS:
                 os.killpg(self._process.pid, number)
@@ -95,7 +95,7 @@ class Child:
                 self._process.send_signal(number)
 
     def _has_left_some(self) -> bool:
-        """Return whether anybody of its group is there."""
+        """Return whether a process of its group is still running."""
         if not _HAS_GROUPS:
             return False
         try:
@@ -112,15 +112,15 @@ class Child:
         return True
 
     async def _all_ended(self) -> None:
-        """Return when it and its group have ended, or have had their time."""
+        """Wait until the process and its group have ended, or the grace time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._grace_s):
                 await self._process.wait()
-                while self._has_left_some():  # noqa: ASYNC110 - only a child tells of its end
+                while self._has_left_some():  # noqa: ASYNC110 - only direct children can be awaited
                     await asyncio.sleep(_LOOK_S)
 
 
 def _status(code: int | None) -> int:
-    """Return an exit status as a shell has it: 128 and the signal, for one that was killed."""
+    """Return an exit status as a shell reports it: 128 plus the signal if it was killed."""
     assert code is not None
     return code if code >= 0 else 128 - code

@@ -16,7 +16,7 @@ from demur.integrations.mcp_proxy.lines import LONGEST, Lines
 __all__ = ["Client"]
 
 _PIECE = 65_536
-# How much may wait here before the client has to.
+# Backpressure: how many pieces the thread reads ahead.
 _MOST_WAITING = 16
 
 
@@ -32,7 +32,7 @@ class Client:
             os.set_blocking(target, False)
 
     async def lines(self) -> AsyncIterator[bytes | None]:
-        """Yield what the client says until it ends, None for a line that is too long."""
+        """Yield the client's lines until it ends; None for a line that is too long."""
         lines = Lines(self._longest)
         async for piece in _piped(self._source) if _is_pipe(self._source) else _read(self._source):
             for line in lines.feed(piece):
@@ -41,10 +41,10 @@ class Client:
             yield line
 
     async def send(self, line: bytes) -> None:
-        """Write a message, whole and not amid another one.
+        """Write one message; concurrent writes do not mix.
 
         Raises:
-            BrokenPipeError: Nobody reads any more.
+            BrokenPipeError: The client is gone.
         """
         async with self._writing:
             left = memoryview(line + b"\n")
@@ -56,7 +56,7 @@ class Client:
 
 
 async def _writable(target: int) -> None:
-    """Return when a pipe takes something again."""
+    """Wait until a pipe is writable."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_writer(target, ready.set)
@@ -75,7 +75,7 @@ def _is_pipe(source: int) -> bool:
 
 
 async def _piped(source: int) -> AsyncIterator[bytes]:
-    """Yield what comes through a pipe."""
+    """Yield data from a pipe."""
     reader = asyncio.StreamReader()
     file = os.fdopen(os.dup(source), "rb", buffering=0)
     loop = asyncio.get_running_loop()
@@ -88,7 +88,7 @@ async def _piped(source: int) -> AsyncIterator[bytes]:
 
 
 async def _read(source: int) -> AsyncIterator[bytes]:
-    """Yield what a thread reads."""
+    """Yield data that a thread reads; the thread uses no buffer that could stay locked."""
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[bytes] = asyncio.Queue()
     room = threading.Semaphore(_MOST_WAITING)
@@ -101,7 +101,7 @@ async def _read(source: int) -> AsyncIterator[bytes]:
                 piece = os.read(source, _PIECE)
             except OSError:
                 piece = b""
-            # The loop may be gone before the client is.
+            # The event loop may close before the client does.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(pieces.put_nowait, piece)
 

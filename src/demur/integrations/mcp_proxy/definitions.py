@@ -31,9 +31,9 @@ _CONFIG = ToolConfig()
 
 
 class Offered(ToolCall, frozen=True, kw_only=True):
-    """A tool as its server offers it; without a definition if that could not be read.
+    """A tool as its server offers it; without a definition if it is unreadable.
 
-    `called` says that a model has chosen it already.
+    `called` says that a model has called it already.
     """
 
     rest: Mapping[str, Any] = {}
@@ -44,7 +44,7 @@ def offered(value: Any, source: str) -> Offered:
     """Return the tool in an entry of `tools/list`.
 
     Raises:
-        InputError: It cannot be read.
+        InputError: It is invalid.
         InputTypeError: A part has the wrong type.
     """
     if not isinstance(value, dict):
@@ -61,7 +61,7 @@ def offered(value: Any, source: str) -> Offered:
 
 
 def rest_digest(tool: Offered) -> str:
-    """Return the digest of what a definition says beside description and schema.
+    """Return the digest of a definition without its description and argument schema.
 
     Raises:
         InputError: It has no canonical form.
@@ -71,10 +71,10 @@ def rest_digest(tool: Offered) -> str:
 
 
 class DefinitionGuard:
-    """Says what speaks against a tool as it is offered, before anybody calls it.
+    """Checks the definition of an offered tool, before a model calls it.
 
-    What was pinned as it stands is not looked into again: somebody has agreed to it. What no
-    pin holds always is.
+    A pinned and unchanged definition is not checked again: a person has agreed to it. Parts that
+    no pin covers always are.
     """
 
     SURFACE: Surface = Surface.TOOL_CALL
@@ -85,7 +85,7 @@ class DefinitionGuard:
         self._pins = pins
 
     def check(self, event: Offered, _config: object = None) -> Iterator[Finding]:
-        """Yield how the tool differs from its pin, and what it tells the model."""
+        """Yield how the tool differs from its pin, and instructions to the model in it."""
         if event.tool is None:
             yield _unreadable(event)
             return
@@ -101,7 +101,7 @@ class DefinitionGuard:
         yield from found
         if found or pinned_tool(event.name, event.source, pins.manifest) is None:
             return
-        # INVARIANT: no part of a definition that a model may see changes unnoticed.
+        # INVARIANT: no part of a definition that a model may see changes without a finding.
         expected, actual = pins.rest_of(event.source, event.name), rest_digest(event)
         if expected != actual:
             yield tool_finding(
@@ -140,7 +140,7 @@ def _unpinned_poison(event: Offered) -> Iterator[Finding]:
 
 def _poison_in(event: Offered, rest: Mapping[str, Any]) -> Iterator[Finding]:
     if rest:
-        # A picture is data, and no text.
+        # Icons are data, not text.
         texts = {
             name: readable_icons(one) if name == "icons" else one for name, one in rest.items()
         }
@@ -148,7 +148,7 @@ def _poison_in(event: Offered, rest: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _unverified(found: Finding, event: Offered) -> Finding:
-    """Return what was found as what it means for a call: this tool may not be trusted."""
+    """Return the finding for a call of the tool: the tool is not verified."""
     facts = {"rule": "TOOL_POISONED", "seen": found.evidence.get("rule"), "found": str(found.code)}
     return msgspec.structs.replace(
         found,

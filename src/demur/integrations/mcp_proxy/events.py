@@ -1,4 +1,4 @@
-"""Server-sent events out of a stream of bytes: the data of each, none longer than may be."""
+"""Split a byte stream into server-sent events of bounded length."""
 
 from demur.integrations.mcp_proxy.lines import LONGEST
 
@@ -6,10 +6,9 @@ __all__ = ["Events"]
 
 
 class Events:
-    """Cuts what is fed to it into events; one that is too long becomes None.
+    """Splits data into events; an event that is too long becomes None.
 
-    Only events that carry a message are told of: comments, priming events and events of
-    another name are passed over.
+    Comments, priming events and events of another name than `message` are skipped.
     """
 
     def __init__(self, longest: int = LONGEST) -> None:
@@ -22,7 +21,7 @@ class Events:
 
     def feed(self, piece: bytes) -> list[bytes | None]:
         """Return the data of the events that `piece` completes."""
-        # A line ends in CR, LF or both; a pair may be torn apart between two pieces.
+        # A line ends with CR, LF or both; a pair may be split between two pieces.
         if self._after_return and piece.startswith(b"\n"):
             piece = piece[1:]
         self._after_return = piece.endswith(b"\r")
@@ -52,10 +51,10 @@ class Events:
                 self._name = value
             return
         if self._size > self._longest:
-            # A blank line within what was skipped may not be the event's end, but it is ours.
+            # The skipped part may contain blank lines; resume at the next one.
             done.append(None)
         elif any(self._data) and self._name in {b"", b"message"}:
-            # Between the tokens of JSON, a line break is a blank.
+            # In JSON a line break between tokens equals a blank.
             done.append(b" ".join(self._data))
         self._data.clear()
         self._size = 0

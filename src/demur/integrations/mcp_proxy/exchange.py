@@ -1,7 +1,4 @@
-"""One call over HTTP, as ASGI hands it over: its body is read, and its answer is written.
-
-Whoever hangs up is noticed from the end of the body on, so that nothing is kept for him.
-"""
+"""One ASGI call: read its body, write its response, and notice a disconnect."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
@@ -34,9 +31,9 @@ _Made = TypeVar("_Made")
 
 
 class WrongError(DemurError):
-    """A call that is not taken: with what status, and as what error of JSON-RPC.
+    """A rejected call: its HTTP status and JSON-RPC error.
 
-    `closes` ends the connection: whoever still sends is not listened to.
+    `closes_connection` ends the connection, so that the rest of the body need not be read.
     """
 
     def __init__(
@@ -55,7 +52,7 @@ class WrongError(DemurError):
 
 
 class GoneError(DemurError):
-    """Who called has hung up: there is nobody to answer."""
+    """The client has disconnected, so there is nobody to answer."""
 
 
 async def read_body(
@@ -64,7 +61,7 @@ async def read_body(
     """Return the body of a call.
 
     Raises:
-        WrongError: It is too large, took too long or broke off.
+        WrongError: It is too large, too slow or incomplete.
     """
     if length.isdigit() and int(length[:20]) > largest:
         raise too_large
@@ -75,52 +72,52 @@ async def read_body(
             while more:
                 part = await receive()
                 if part["type"] == "http.disconnect":
-                    raise WrongError(400, "the body broke off")
+                    raise WrongError(400, "the body is incomplete")
                 body += part.get("body", b"")
                 if len(body) > largest:
                     raise too_large
                 more = part.get("more_body", False)
     except TimeoutError:
-        raise WrongError(408, "the body took too long", closes=True) from None
+        raise WrongError(408, "the body was not received in time", closes=True) from None
     return bytes(body)
 
 
 async def disconnected(receive: Receive) -> None:
-    """Return when who called has hung up."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def unless_gone(work: Coroutine[Any, Any, _Made], gone: asyncio.Task[None]) -> _Made:
-    """Return what comes of work, which is given up when who called is gone.
+    """Return the result of `work`, which is cancelled if the client disconnects.
 
     Raises:
-        GoneError: He is.
+        ClientGoneError: The client has disconnected.
     """
     working = asyncio.create_task(work)
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise GoneError("nobody waits for it any more")
+            raise GoneError("the client has disconnected")
         return working.result()
     finally:
         working.cancel()
 
 
 async def begin(send: Send, status: int, headers: dict[str, str]) -> None:
-    """Begin an answer."""
+    """Start a response."""
     own = {"cache-control": "no-store", "x-content-type-options": "nosniff", **headers}
     pairs = [(name.encode(), value.encode("latin-1", "replace")) for name, value in own.items()]
     await send({"type": "http.response.start", "status": status, "headers": pairs})
 
 
 async def write(send: Send, body: bytes, *, more: bool = True) -> None:
-    """Write a part of an answer."""
+    """Send a part of the body."""
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 async def answer(send: Send, status: int, wrong: WrongError | None = None) -> None:
-    """Write a whole answer: nothing, or what is wrong."""
+    """Send a complete response: empty, or an error."""
     body = b"" if wrong is None else encode(wrong.error)
     headers = {"content-type": JSON} if body else {}
     if status == 405:

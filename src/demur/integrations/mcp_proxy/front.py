@@ -1,7 +1,7 @@
-"""The front for clients over streamable HTTP: an ASGI application with one address, `/mcp`.
+"""The ASGI application for clients over streamable HTTP, at the path `/mcp`.
 
-A session begins by `initialize` and is named in a header from then on. Each request has its
-answer as a stream of events; GET listens to what nobody asked for, DELETE ends the session.
+A session begins with `initialize` and is named in a header from then on. Each request is answered
+by a stream of events; GET opens a stream of unsolicited messages, DELETE ends the session.
 """
 
 import asyncio
@@ -46,20 +46,20 @@ __all__ = ["PATH", "Front"]
 PATH = "/mcp"
 _SESSION = "mcp-session-id"
 _VERSION = "mcp-protocol-version"
-# Those that greet, and so have sessions: a newer client falls back to one of them.
+# Versions with a handshake, and so with sessions; newer clients fall back to one of them.
 _VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _UNSUPPORTED_VERSION = -32022
 _CANCELLED = "notifications/cancelled"
 _EVENTS = "text/event-stream"
 _NAME = re.compile(r"[\x21-\x7e]{1,200}")
-# How much is read of who has no session: greetings are short.
+# The largest body without a session: `initialize` messages are short.
 _SMALL = 65_536
 _BODY_S = 30.0
 _PAUSE_S = 15.0
 
 
 class Front:
-    """Takes calls for sessions. `hosts` are names that it answers to, beside those of loopback."""
+    """Dispatches calls to sessions. `hosts` are its host names beside loopback ones."""
 
     def __init__(
         self,
@@ -95,14 +95,14 @@ class Front:
             pass
 
     def _checked(self, scope: Scope) -> dict[str, str]:
-        """Return the headers of a call that is for us."""
+        """Return the headers of a call, after checks of host, origin, path and method."""
         headers = read_headers(scope["headers"])
         if headers is None:
-            raise WrongError(400, "a header came twice")
+            raise WrongError(400, "duplicate header")
         if wrong := wrong_place(headers, self._hosts):
             raise WrongError(*wrong)
         if scope["path"] != PATH:
-            raise WrongError(404, f"there is nothing but `{PATH}`")
+            raise WrongError(404, f"unknown path: only `{PATH}` is served")
         if scope["method"] not in {"POST", "GET", "DELETE"}:
             raise WrongError(405, "only POST, GET and DELETE")
         return headers
@@ -123,7 +123,7 @@ class Front:
     async def _get(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
         session = self._known(headers)
         if not _accepts(headers, _EVENTS):
-            raise WrongError(406, f"the answer is `{_EVENTS}`, which must be accepted")
+            raise WrongError(406, f"`{_EVENTS}` must be accepted")
         async with _watched(receive) as gone:
             await self._speak(session, session.client.listen(), gone, send)
 
@@ -135,7 +135,7 @@ class Front:
         known = self._sessions.find(headers.get(_SESSION, ""))
         with contextlib.nullcontext(True) if known is None else known.posting() as has_room:
             body = await self._body(headers, receive, known, has_room=has_room)
-            # Line breaks of JSON stand between its tokens alone.
+            # In valid JSON, line breaks occur only between tokens.
             line = body.replace(b"\r", b" ").replace(b"\n", b" ").strip()
             message = _message(line)
             if not has_room:
@@ -148,14 +148,14 @@ class Front:
                     503, error.problem, code=SERVER_GONE, identity=_identity(message)
                 ) from error
             finally:
-                # Who was turned down, or did not wait, has nothing to come back to.
+                # Drop a new session whose handshake failed or was abandoned.
                 if session is not known and not session.client.greeted:
                     self._sessions.end(session)
 
     async def _hand_over(
         self, session: Session, line: bytes, message: Message, receive: Receive, send: Send
     ) -> None:
-        """Hand a message to the session, and answer it."""
+        """Pass a message to the session, and answer it."""
         async with _watched(receive) as gone:
             if message.kind is not Kind.REQUEST:
                 await unless_gone(session.client.tell(line), gone)
@@ -170,12 +170,12 @@ class Front:
             await self._speak(session, stream, gone, send)
 
     async def _session(self, headers: dict[str, str], message: Message) -> Session:
-        """Return the session of a message; a greeting begins one."""
+        """Return the session of a message; `initialize` begins one."""
         identity = _identity(message)
         if _SESSION in headers:
             return self._known(headers, identity)
         if newer := own_version(message):
-            # It would greet nobody, and each of its requests could be anybody's.
+            # The newer protocol has no sessions, so its requests could not be told apart.
             raise _unsupported(newer, identity)
         if message.kind is not Kind.REQUEST or message.method != "initialize":
             return self._known(headers, identity)
@@ -190,9 +190,9 @@ class Front:
     async def _body(
         self, headers: dict[str, str], receive: Receive, session: Session | None, *, has_room: bool
     ) -> bytes:
-        """Return the body; of who cannot be served, only enough to tell him so by its id."""
+        """Return the body; for rejected calls, read only enough for the request's id."""
         largest = self._small if session is None or not has_room else self._largest
-        too_large = WrongError(413, f"a message has at most {largest} bytes here", closes=True)
+        too_large = WrongError(413, f"the message must not exceed {largest} bytes", closes=True)
         if not has_room:
             too_large = _crowded(None, closes=True)
         elif session is None and _SESSION in headers:
@@ -205,11 +205,11 @@ class Front:
     async def _speak(
         self, session: Session, stream: Stream, gone: asyncio.Task[None], send: Send
     ) -> None:
-        """Write a stream of events until it ends, or nobody reads it any more."""
+        """Send a stream of events until it ends, or the client disconnects."""
         gone.add_done_callback(lambda _: stream.end())
         try:
             await begin(send, 200, {"content-type": _EVENTS, _SESSION: session.identity})
-            # Who listens need not wait for the first event to know that he does.
+            # Send the headers now, so that the client sees that the stream is open.
             await write(send, b":\n\n")
             async for line in stream.lines(self._pause_s):
                 await write(send, b"event: message\ndata: %b\n\n" % line if line else b":\n\n")
@@ -232,16 +232,14 @@ def _message(line: bytes) -> Message:
 
 
 def _unsupported(version: str, identity: Any) -> WrongError:
-    wrong = WrongError(
-        400, "the version of the protocol is not supported", code=_UNSUPPORTED_VERSION
-    )
+    wrong = WrongError(400, "unsupported protocol version", code=_UNSUPPORTED_VERSION)
     wrong.error["id"] = identity
     wrong.error["error"]["data"] = {"supported": list(_VERSIONS), "requested": version[:100]}
     return wrong
 
 
 def _crowded(identity: Any, *, closes: bool = False) -> WrongError:
-    problem = f"a session may have {MOST_POSTS} requests under way"
+    problem = f"a session may have at most {MOST_POSTS} open requests"
     return WrongError(503, problem, code=SERVER_GONE, identity=identity, closes=closes)
 
 
@@ -256,7 +254,7 @@ def _accepts(headers: dict[str, str], kind: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def _watched(receive: Receive) -> AsyncIterator[asyncio.Task[None]]:
-    """Give what ends when who called hangs up."""
+    """Yield a task that ends when the client disconnects."""
     gone = asyncio.create_task(disconnected(receive))
     try:
         yield gone

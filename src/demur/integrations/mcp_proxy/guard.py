@@ -37,19 +37,19 @@ __all__ = ["Guard", "Out"]
 
 _CANCELLED = "notifications/cancelled"
 _CALL_PARTS = frozenset({"name", "arguments", "_meta", "task"})
-# Where some readers end a line, in what is one to us.
+# Characters that some readers take for a line break.
 _BREAKS = re.compile(rb"[\r\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
 
 
 class Out(NamedTuple):
-    """What goes out: lines for the client, and lines for the server."""
+    """The output: lines for the client, and lines for the server."""
 
     to_client: tuple[bytes, ...] = ()
     to_server: tuple[bytes, ...] = ()
 
 
 class _Sent(NamedTuple):
-    """What becomes of one message: it, or what stands for it, goes on; an answer goes back."""
+    """What happens to one message: `on` is forwarded, `back` is sent to its sender."""
 
     on: Any = None
     back: Any = None
@@ -59,10 +59,10 @@ _DROPPED = _Sent()
 
 
 class Guard:
-    """Guards one connection. Each side's messages are handed over in their order, one by one.
+    """Guards one connection. Each side's messages are passed in order, one at a time.
 
-    `note` is told, in one line, what was refused, hidden or dropped. `hard_as_error` answers
-    a call that nothing could lift with a JSON-RPC error, instead of a result.
+    `notify` gets one line for each message that was refused, hidden or dropped. `hard_as_error`
+    answers a hard refusal with a JSON-RPC error instead of a result.
     """
 
     def __init__(self, judge: Judge, *, note: Note, hard_as_error: bool = False) -> None:
@@ -75,7 +75,7 @@ class Guard:
         self._of_server = OpenRequests()
 
     async def from_client(self, raw: bytes | None) -> Out:
-        """Return what becomes of a line from the client; None is a line that was too long."""
+        """Return the output for a line of the client; None is a line that was too long."""
         try:
             value = _read(raw)
         except UnreadableError as error:
@@ -98,14 +98,14 @@ class Guard:
         return Out(_lines(value, back), _lines(value, on, raw))
 
     async def from_server(self, raw: bytes | None) -> Out:
-        """Return what becomes of a line from the server; None is a line that was too long."""
-        # INVARIANT: nothing that cannot be read passes from the server to the client.
+        """Return the output for a line of the server; None is a line that was too long."""
+        # INVARIANT: no unreadable message passes from the server to the client.
         try:
             value = _read(raw)
         except UnreadableError as error:
             self._note(f"dropped a line of the server: {error.problem}")
             if raw is None:
-                # Whose answer it was cannot be told.
+                # The request that it answers is unknown, so all open requests fail.
                 return Out(self.ended("an answer of the server was too long"))
             lost = [self._lost(one, error.problem, self._of_client) for one in loosely(raw)]
             return Out(_each(one.on for one in lost), _each(one.back for one in lost))
@@ -121,7 +121,7 @@ class Guard:
         return Out(_lines(value, on, raw), _lines(value, back))
 
     def ended(self, reason: str) -> tuple[bytes, ...]:
-        """Return the answers to everything the client still waits for: the server is gone."""
+        """Return an error for every open request of the client."""
         return tuple(
             encode(error_to(asked.identity, SERVER_GONE, reason))
             for asked in self._of_client.drain()
@@ -129,9 +129,9 @@ class Guard:
 
     @staticmethod
     def _lost(one: Any, problem: str, waiting: OpenRequests) -> _Sent:
-        """Return who is told that a message cannot be read: who waits for it, or who asks by it.
+        """Return an error for the peer that waits for an unreadable message, or that sent it.
 
-        Else they would wait for ever.
+        Otherwise it would wait for ever.
         """
         identity = _identity(one)
         if identity is None:
@@ -145,16 +145,16 @@ class Guard:
             on=error_to(asked.identity, UNREADABLE, f"the answer cannot be read: {problem}")
         )
 
-    # What the client says.
+    # Messages of the client.
 
     async def _asked(self, message: Message) -> _Sent:
         if message.kind is Kind.REQUEST:
             return await self._requested(message)
         if message.kind is Kind.RESPONSE and self._of_server.close(message.key) is None:
-            self._note("dropped an answer of the client that the server did not ask for")
+            self._note("dropped an unsolicited answer of the client")
             return _DROPPED
         if message.method.strip().casefold() == CALL:
-            # Nobody could be told what became of it.
+            # Without an id it cannot be answered.
             self._note("dropped a tool call without an id")
             return _DROPPED
         if message.method == _CANCELLED:
@@ -163,7 +163,7 @@ class Guard:
 
     async def _requested(self, message: Message) -> _Sent:
         if message.method != CALL and message.method.strip().casefold() == CALL:
-            # A server that takes names loosely must not be the way around the guard.
+            # A server that ignores case in names must not be a way around the guard.
             return _Sent(back=error_to(message.value["id"], INVALID_REQUEST, "no such method"))
         if problem := self._of_client.open(message):
             return _Sent(back=error_to(message.value["id"], INVALID_REQUEST, problem))
@@ -171,18 +171,18 @@ class Guard:
         # INVARIANT: a tool call that is refused never reaches the server.
         if back is None:
             return _Sent(on=message.value)
-        # Whoever answered it meanwhile has told that the server is gone.
+        # If it was closed meanwhile, the client already has an error.
         return _DROPPED if self._of_client.close(message.key) is None else _Sent(back=back)
 
     async def _refused_call(self, message: Message) -> dict[str, Any] | None:
-        """Return the answer to a call that may not be made, or None if it may."""
+        """Return the response to a refused call, or None if it is allowed."""
         identity, params = message.value["id"], message.params
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not isinstance(arguments, dict | None):
             problem = "a call has the `name` of a tool, and `arguments` that are an object"
             return error_to(identity, INVALID_PARAMS, problem)
         if look_alikes(params, _CALL_PARTS):
-            problem = "a parameter of the call passes for another one"
+            problem = "a parameter of the call differs from a known one only in case"
             return error_to(identity, INVALID_PARAMS, problem)
         known = self._listing.tool(name)
         ruling = await self._judge.call(name, arguments or {}, known, identity)
@@ -192,7 +192,7 @@ class Guard:
         asked = Asked(identity, CALL, params)
         return refusal_to(asked, ruling, hard_as_error=self._hard_as_error)
 
-    # What the server says.
+    # Messages of the server.
 
     async def _answered(self, message: Message) -> _Sent:
         if message.kind is Kind.REQUEST:
@@ -203,9 +203,9 @@ class Guard:
             return _Sent(on=await self._passing.notice(message))
         asked = self._of_client.close(message.key)
         if asked is None:
-            self._note("dropped an answer of the server that nobody asked for")
+            self._note("dropped an unsolicited answer of the server")
             return _DROPPED
-        # An answer is written with the id that was asked with.
+        # The answer gets the id exactly as the client wrote it.
         return _Sent(on=await self._passing.answer(asked, message.value))
 
     async def _wanted(self, message: Message) -> _Sent:
@@ -226,7 +226,7 @@ def _read(raw: bytes | None) -> Any:
 
 
 def _identity(message: Any) -> Any:
-    """Return the id of what may be a message; None if it has none."""
+    """Return the id of a value that may be a message, or None."""
     identity = message.get("id") if isinstance(message, dict) else None
     return None if key_of(identity) is None else identity
 
@@ -236,11 +236,11 @@ def _each(messages: Iterable[Any]) -> tuple[bytes, ...]:
 
 
 def _lines(value: Any, messages: list[Any], raw: bytes | None = None) -> tuple[bytes, ...]:
-    """Return messages as lines; a batch stays one, and what is as it came is not written anew."""
+    """Return messages as lines; a batch stays one line, and unchanged messages keep their bytes."""
     left = [one for one in messages if one is not None]
     if not left:
         return ()
-    # INVARIANT: what goes out is one line, wherever its reader ends lines.
+    # INVARIANT: a message is sent as one line, for every reader's line breaks.
     kept = raw if raw is not None and not _BREAKS.search(raw) else None
     if not isinstance(value, list):
         return (kept if kept is not None and left[0] is value else encode(left[0]),)

@@ -1,4 +1,4 @@
-"""A first look at a server: what tools it offers, asked for without a client."""
+"""List the tools of a server, without a client."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ PATIENCE_S = 30.0
 _VERSION = "2025-11-25"
 _NEWER = "2026-07-28"
 _ABOUT = {"name": "demur", "version": __version__}
-# Newer servers know no handshake: each request says of itself who asks.
+# Newer servers have no handshake: each request carries the client's info.
 _META = {
     "io.modelcontextprotocol/protocolVersion": _NEWER,
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -32,14 +32,14 @@ _MOST_PAGES = 1000
 
 
 class HandshakeError(DemurError):
-    """A server does not answer as it should."""
+    """A server does not answer, or not as the protocol demands."""
 
 
 async def list_tools(server: Upstream, *, patience_s: float = PATIENCE_S) -> list[Any]:
-    """Return all tools that a server offers, as it defines them.
+    """Return the definitions of all tools that a server offers.
 
     Raises:
-        HandshakeError: It does not say, or not in time.
+        HandshakeError: It does not list them, or not in time.
     """
     try:
         async with asyncio.timeout(patience_s):
@@ -49,7 +49,7 @@ async def list_tools(server: Upstream, *, patience_s: float = PATIENCE_S) -> lis
 
 
 class _Talk:
-    """One conversation, in which we are the client."""
+    """One connection, with demur as the client."""
 
     def __init__(self, server: Upstream) -> None:
         self._server = server
@@ -99,6 +99,6 @@ class _Talk:
 
 
 def _answered(line: bytes) -> list[Any]:
-    """Return the ids of what seems to be answered in a line that cannot be read."""
+    """Return the ids that an unreadable line seems to answer."""
     found = [one for one in loosely(line) if isinstance(one, dict) and "method" not in one]
     return [one.get("id") for one in found]

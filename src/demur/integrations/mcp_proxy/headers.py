@@ -25,14 +25,14 @@ Path = tuple[str, ...]
 
 
 def own_version(message: Message) -> str | None:
-    """Return the version that a message itself names, as those of newer clients do."""
+    """Return the protocol version in a message, as newer clients send it."""
     meta = message.params.get("_meta")
     version = meta.get(_VERSION_KEY) if isinstance(meta, dict) else None
     return version if isinstance(version, str) and PLAIN.fullmatch(version) else None
 
 
 def own_headers(message: Message) -> dict[str, str]:
-    """Return the headers that tell what a newer message is; none for an older one."""
+    """Return the headers that describe a newer message; none for an older one."""
     if own_version(message) is None:
         return {}
     headers = {"mcp-method": _value(message.method)}
@@ -43,13 +43,13 @@ def own_headers(message: Message) -> dict[str, str]:
 
 
 class DeclaredHeaders:
-    """Remembers which arguments of which tools belong in headers, as their schemas declare."""
+    """The arguments of tools that belong into headers, as their schemas declare."""
 
     def __init__(self) -> None:
         self._tools: dict[str, dict[Path, str]] = {}
 
     def learn(self, result: Any) -> None:
-        """Take note of a list of tools."""
+        """Read the declarations in a list of tools."""
         tools = result.get("tools") if isinstance(result, dict) else None
         for tool in tools if isinstance(tools, list) else ():
             name = tool.get("name") if isinstance(tool, dict) else None
@@ -57,7 +57,7 @@ class DeclaredHeaders:
                 self._tools[name] = dict(_declared(tool.get("inputSchema")))
 
     def of(self, message: Message) -> dict[str, str]:
-        """Return the headers that a call's arguments make."""
+        """Return the headers for a call's arguments."""
         declared = self._tools.get(str(message.params.get("name")), {})
         arguments = message.params.get("arguments")
         if message.method != "tools/call":
@@ -67,7 +67,7 @@ class DeclaredHeaders:
 
 
 def _declared(schema: Any) -> Iterator[tuple[Path, str]]:
-    """Yield where in the arguments something is that belongs in a header, and its name there."""
+    """Yield the path of each argument that belongs into a header, and the header's name."""
     stack: list[tuple[Path, Any]] = [((), schema)]
     while stack:
         path, node = stack.pop()
@@ -94,7 +94,7 @@ def _scalar(value: Any) -> str | None:
 
 
 def _value(text: str) -> str:
-    """Return a text in the form that a header can carry."""
+    """Return a text as a header value, encoded if necessary."""
     if not text or (PLAIN.fullmatch(text) and not text.startswith(_ENCODED)):
         return text
     return f"{_ENCODED}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="

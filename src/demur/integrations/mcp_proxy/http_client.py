@@ -24,22 +24,22 @@ from demur.integrations.mcp_proxy.stream import PATIENCE_S, Stream
 
 __all__ = ["BusyError", "HttpClient"]
 
-# How much may wait here before the client has to.
+# How many posted lines may wait for the relay.
 _MOST_SAID = 16
-# What the server said while nobody listened; of more, the oldest is forgotten.
+# Unsolicited messages kept while no stream is open; above the limit, the oldest are dropped.
 _MOST_UNHEARD = 256
 _MOST_UNHEARD_BYTES = 1024 * 1024
 _PROGRESS = "notifications/progress"
 
 
 class BusyError(DemurError):
-    """The server has taken nothing for long, and as much waits for it as may."""
+    """The server has not read its input for long, and the queue is full."""
 
 
 class HttpClient:
-    """One client, with the requests that wait and the stream on which it listens.
+    """One client, with its open requests and its stream for unsolicited messages.
 
-    `greeted` says that the server has taken it: who was turned down has nothing to come back to.
+    `is_greeted` says that the server has accepted the handshake.
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
@@ -57,25 +57,25 @@ class HttpClient:
 
     @property
     def in_use(self) -> bool:
-        """Whether somebody holds a stream of it open."""
+        """Whether one of its streams is open."""
         return bool(self._waiting) or self._is_heard
 
-    # What the client does.
+    # Called for the client.
 
     async def tell(self, line: bytes) -> None:
-        """Take what needs no answer; when the relay is gone, it is lost.
+        """Queue a message that needs no answer; it is lost if the relay has ended.
 
         Raises:
-            BusyError: The server does not take what waits for it.
+            ServerBusyError: The server does not read its input.
         """
         await self._admitted()
         self._say(line)
 
     async def ask(self, line: bytes, message: Message) -> Stream | None:
-        """Return the stream on which a request is answered; None if its id is in use.
+        """Queue a request, and return the stream of its answer; None if its id is in use.
 
         Raises:
-            BusyError: The server does not take what waits for it.
+            ServerBusyError: The server does not read its input.
         """
         assert message.key is not None
         await self._admitted()
@@ -96,14 +96,14 @@ class HttpClient:
         return stream
 
     async def _admitted(self) -> None:
-        """Return when there is room for what the client says, or nobody hears it any more."""
+        """Wait until the queue has room, or the relay has ended."""
         try:
             async with asyncio.timeout(self._patience_s):
                 while len(self._said) >= _MOST_SAID and not self._is_closed:
                     self._room.clear()
                     await self._room.wait()
         except TimeoutError:
-            raise BusyError("the server does not take what is sent to it") from None
+            raise BusyError("the server does not read its input") from None
 
     def _say(self, line: bytes) -> None:
         if not self._is_closed:
@@ -111,13 +111,13 @@ class HttpClient:
             self._more.set()
 
     def cancel(self, identity: Any) -> None:
-        """End the stream of a request that nobody wants answered any more."""
+        """End the stream of a cancelled request."""
         key = key_of(identity)
         if key in self._waiting:
             self.forget(self._waiting[key])
 
     def listen(self) -> Stream:
-        """Return the stream of what nobody asked for; one that was open before ends."""
+        """Open the stream for unsolicited messages; an earlier one ends."""
         if self._listening is not None:
             self._listening.end()
         self._listening = stream = Stream()
@@ -127,14 +127,14 @@ class HttpClient:
         return stream
 
     def forget(self, stream: Stream) -> None:
-        """Note that nobody reads a stream any more."""
+        """End a stream, and forget its request."""
         stream.end()
         for streams in (self._waiting, self._progress):
             for key in [key for key, one in streams.items() if one is stream]:
                 del streams[key]
 
     def close(self) -> None:
-        """End all streams, those of requests with an error; what comes from now on is lost."""
+        """End all streams, those of requests with an error; later messages are lost."""
         self._is_closed = True
         self._room.set()
         for (_, identity), stream in list(self._waiting.items()):
@@ -143,10 +143,10 @@ class HttpClient:
         if self._listening is not None:
             self._listening.end()
 
-    # What the relay does.
+    # Called by the relay.
 
     async def lines(self) -> AsyncIterator[bytes | None]:
-        """Yield what the client posted, until nobody asks for more."""
+        """Yield the lines that the client posted."""
         while True:
             while not self._said:
                 self._more.clear()
@@ -156,7 +156,7 @@ class HttpClient:
             yield line
 
     async def send(self, line: bytes) -> None:
-        """Hand a message to the stream that waits for it; an answer for nobody is lost."""
+        """Pass a message to its stream; an answer without a request is dropped."""
         value = read(line)
         for one in value if isinstance(value, list) else [value]:
             own = line if one is value else encode(one)

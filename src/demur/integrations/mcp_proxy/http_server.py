@@ -38,8 +38,7 @@ except ImportError as error:
 
 __all__ = ["GRACE_S", "HttpServer"]
 
-# How long answers that are under way are waited for at the end, and the taking of a message
-# that needs no answer before the next one is posted.
+# How long closing waits for open answers, and how long a notification may delay the next post.
 GRACE_S = 2.0
 
 _SESSION = "mcp-session-id"
@@ -48,21 +47,21 @@ _ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "app
 _GREETING = "initialize"
 _CANCELLED = "notifications/cancelled"
 _TIMEOUT = httpx.Timeout(30.0, read=None)
-# Nothing waits for the answer to what is no request.
+# Notifications have no answer, so reading has a timeout, too.
 _TOLD = httpx.Timeout(30.0)
 _TOO_LONG = "the answer of the server is too long"
 _PAUSE_S = 1.0
 _MOST_TRIES = 5
 _ENOUGH = 200
 _NOT_FOUND = 404
-# How much may wait here before the server has to.
+# Backpressure: how many messages may wait for the relay.
 _MOST_WAITING = 64
-# A server over HTTP that was asked for nothing has not failed.
+# An HTTP server has no exit status, so closing it always succeeds.
 _WELL = 0
 
 
 class HttpServer:
-    """The server at an address. `headers` go with every request, for instance to log in."""
+    """The server at a URL. `headers` are sent with every request, for example to authenticate."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class HttpServer:
         self._declared = DeclaredHeaders()
 
     async def send(self, line: bytes) -> None:
-        """Post a message; the answer to a request is read beside whatever comes next."""
+        """Post a message; the answer to a request is read in a task of its own."""
         value = read(line)
         asks = [one for one in _messages(value) if one.kind is Kind.REQUEST]
         if asks:
@@ -99,21 +98,21 @@ class HttpServer:
             return
         if self._is_cancelled(value):
             return
-        # In their order, as far as a server lets that be: one that holds it holds up nobody.
+        # Keep the order of notifications, but let a slow server delay the next one only briefly.
         told = self._beside(self._post(line, value, asks))
         await asyncio.wait({told}, timeout=self._grace_s)
         if any(one.method == "notifications/initialized" for one in _messages(value)):
             self._listener = self._beside(self._listen())
 
     async def lines(self) -> AsyncIterator[bytes | None]:
-        """Yield what the server says, until it is closed or has forgotten the session."""
+        """Yield the server's messages, until it is closed or has lost the session."""
         while not (self._closed or self._lost) or not self._said.empty():
             said = await self._said.get()
             if said is not None:
                 yield said[0]
 
     async def close(self) -> int:
-        """End the session, when what is under way has come or too much time has passed."""
+        """Wait briefly for open answers, and end the session."""
         posts = self._tasks - {self._listener}
         if posts:
             await asyncio.wait(posts, timeout=self._grace_s)
@@ -129,12 +128,12 @@ class HttpServer:
         return _WELL
 
     def _wake(self) -> None:
-        # Whoever has something left to hear needs no waking.
+        # A full queue wakes the reader anyway.
         with contextlib.suppress(asyncio.QueueFull):
             self._said.put_nowait(None)
 
     def _forgotten(self) -> None:
-        """Note that the server knows the session no more: only a new greeting could help."""
+        """Mark the session as lost: only a new handshake could help."""
         self._session = None
         self._lost = True
         self._wake()
@@ -146,7 +145,7 @@ class HttpServer:
         return task
 
     def _is_cancelled(self, value: Any) -> bool:
-        """Return whether a cancellation was carried out: newer servers know it by the hang-up."""
+        """Cancel a request by closing its connection, as newer servers expect; return if so."""
         for one in _messages(value):
             if one.method == _CANCELLED:
                 from_request = key_of(one.params.get("requestId"))
@@ -170,7 +169,7 @@ class HttpServer:
         return headers
 
     async def _post(self, line: bytes, value: Any, asks: list[Message]) -> None:
-        """Post a message, and see to it that each request in it is answered."""
+        """Post a message, and make sure that each request in it gets an answer."""
         waiting: dict[Key, Message] = {one.key: one for one in asks if one.key is not None}
         first = next(iter(_messages(value)), None)
         problem = "the server closed the connection without an answer"
@@ -185,14 +184,14 @@ class HttpServer:
                 timeout=_TIMEOUT if waiting else _TOLD,
             ) as response:
                 session = response.headers.get(_SESSION)
-                # Another one could not be sent back.
+                # Ignore session ids that cannot be sent back as a header.
                 if session and PLAIN.fullmatch(session):
                     self._session = session
                 elif any(one.method == _GREETING for one in asks) and response.is_success:
                     self._session = None
                 is_lost = response.status_code == _NOT_FOUND and _SESSION in headers
                 problem = await self._answer(response, waiting) or problem
-        # A ValueError: what cannot be written as a header.
+        # ValueError: a header value that cannot be encoded.
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
             problem = f"the server cannot be reached: {type(error).__name__}"
         for key, one in waiting.items():
@@ -202,7 +201,7 @@ class HttpServer:
             self._forgotten()
 
     async def _answer(self, response: httpx.Response, waiting: dict[Key, Message]) -> str | None:
-        """Hand on what a response says; return what is wrong with it, if something is."""
+        """Queue the messages of a response; return a problem, if there is one."""
         if _is_stream(response) and response.status_code == _ENOUGH:
             async for said in self._events(response):
                 if said is None:
@@ -223,7 +222,7 @@ class HttpServer:
     async def _failed(
         self, response: httpx.Response, body: bytes | None, waiting: dict[Key, Message]
     ) -> str:
-        """Return what a status says; an error in the body is the answer to what was asked."""
+        """Return the problem of an error status; an error in the body answers the requests."""
         with contextlib.suppress(UnreadableError):
             value = read(body or b"")
             if isinstance(value, dict) and isinstance(value.get("error"), dict):
@@ -248,7 +247,7 @@ class HttpServer:
                 yield said
 
     async def _heard(self, line: bytes, waiting: dict[Key, Message]) -> None:
-        """Hand on a message, and note which request it answers."""
+        """Queue a message, and mark the request that it answers."""
         with contextlib.suppress(UnreadableError):
             for one in _messages(read(line)):
                 if one.kind is Kind.RESPONSE and one.key is not None:
@@ -258,7 +257,7 @@ class HttpServer:
         await self._say(line)
 
     def _learned(self, asked: Message | None, answer: Message) -> None:
-        """Take note of what later headers must say."""
+        """Learn the protocol version and declared headers from an answer."""
         result = answer.value.get("result")
         if asked is not None and asked.method == _GREETING:
             version = result.get("protocolVersion") if isinstance(result, dict) else None
@@ -268,7 +267,7 @@ class HttpServer:
             self._declared.learn(result)
 
     async def _listen(self) -> None:
-        """Hear what the server says unasked, as long as it offers that."""
+        """Read unsolicited messages, as long as the server offers a stream for them."""
         tries = 0
         while tries < _MOST_TRIES:
             headers = {**self._headers(), "accept": "text/event-stream"}
@@ -278,7 +277,7 @@ class HttpServer:
                         return
                     async for said in self._events(response):
                         tries = 0
-                        # No answer comes here, so what is too long leaves nobody waiting.
+                        # No answers come here, so dropping a message leaves no request open.
                         if said is not None:
                             await self._heard(said, {})
             except httpx.HTTPError:
@@ -291,7 +290,7 @@ class HttpServer:
 
 
 def _messages(value: Any) -> list[Message]:
-    """Return the messages in what was sent, which may be a batch."""
+    """Return the messages in a value, which may be a batch."""
     found = []
     for one in value if isinstance(value, list) else [value]:
         with contextlib.suppress(UnreadableError):

@@ -1,4 +1,4 @@
-"""Who is asked about each thing that passes the proxy: guards and gate, in the server's name."""
+"""Guards and gate for one MCP server: rulings on everything that passes the proxy."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -24,7 +24,7 @@ from demur.integrations.mcp_proxy.texts import readable
 __all__ = ["FRAMEWORK", "LISTING", "Judge", "Known", "Rules", "judge_of"]
 
 FRAMEWORK = "mcp-proxy"
-# The action of a server that offers something else than tools, on record.
+# The recorded action for offered prompts and resources.
 LISTING = "mcp.listing"
 _ORDINARY = "ordinary words"
 _SURFACES = (
@@ -34,7 +34,7 @@ _SURFACES = (
 
 
 class Rules(NamedTuple):
-    """What is pinned, permitted and forbidden, and whether loops of calls are looked for."""
+    """Pins, allowed and denied tools, and whether to detect loops of calls."""
 
     pins: Pins | None = None
     allow: Sequence[str] | None = None
@@ -43,17 +43,17 @@ class Rules(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A tool that was offered, and whether it was found to be what it should be."""
+    """An offered tool, and whether its definition is trusted."""
 
     tool: Offered
     trusted: bool
 
 
 class Judge(NamedTuple):
-    """Rules on what passes the proxy: `calls` by all guards, `definitions` by those of tools.
+    """Judges what passes the proxy: `calls` with all guards, `definitions` with those of tools.
 
-    `pinned` says that definitions are held to pins, so that a call need not show them. `run`
-    names the session, where a server has several: loops are looked for within one.
+    `pinned` says that definitions are pinned, so that a call need not include them. `run` names
+    the session where a server has several: loops are detected within one session.
     """
 
     server: str
@@ -63,31 +63,31 @@ class Judge(NamedTuple):
     run: str | None = None
 
     def at(self, call_id: object = None) -> Occasion:
-        """Return where something happens: at this server, in this call."""
+        """Return the call context of this server."""
         identity = None if call_id is None else str(call_id)[:256]
         run = self.server if self.run is None else f"{self.server}/{self.run}"
         return Occasion(framework=FRAMEWORK, run=run, call_id=identity)
 
     def warm(self) -> None:
-        """Have guards compile their rules now, not on the time of the first call."""
+        """Have guards compile their rules now, so that the first call is not slow."""
         for surface in (Surface.RETRIEVAL, Surface.TOOL_CALL, Surface.TOOL_RESULT):
             self.calls.pipeline.run(surface, _ORDINARY)
 
     async def definition(self, tool: Offered) -> Ruling:
-        """Return the ruling on a tool that the server offers; policies know it by its name."""
+        """Return the ruling on an offered tool; its name is the action."""
         return await self.definitions.acheck(Surface.TOOL_CALL, tool, self.at(), action=tool.name)
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], known: Known | None, call_id: object
     ) -> Ruling:
-        """Return the ruling on a call; `known` is what is offered by that name now."""
+        """Return the ruling on a call; `known` is the tool that is offered by that name."""
         at = self.at(call_id)
         if known is not None and not known.trusted:
             chosen = replace(known.tool, called=True)
             ruling = await self.definitions.acheck(Surface.TOOL_CALL, chosen, at, action=name)
             if not ruling.allowed:
                 return ruling
-        # A pin holds the schema, and who pinned it has read the rest.
+        # A pin covers the schema, and a person has agreed to the rest.
         shown = None if known is None or self.pinned else known.tool.tool
         return await self.calls.atool_call(name, arguments, at, tool=shown, source=self.server)
 
@@ -99,18 +99,18 @@ class Judge(NamedTuple):
         return await self.calls.atool_result(name, readable(value), at, arguments=arguments)
 
     async def passage(self, value: Any, source: str, action: str, call_id: object = None) -> Ruling:
-        """Return the ruling on what the server hands out for a model to read."""
+        """Return the ruling on content of the server that a model reads."""
         text = _text(value)
         event = None if text is None else Passage(text, source)
         return await self.calls.acheck(Surface.RETRIEVAL, event, self.at(call_id), action=action)
 
     async def sampling(self, value: Any, call_id: object) -> Ruling:
-        """Return the ruling on what the server wants the client's model to be asked."""
+        """Return the ruling on a sampling request of the server."""
         return await self.calls.aprompt(cast("str", _text(value)), self.at(call_id))
 
 
 def _text(value: Any) -> str | None:
-    """Return what a model would read; None, which no guard lets pass, if it is too much."""
+    """Return the text that a model would read; None, which guards refuse, if it is too much."""
     try:
         return texts_in(readable(value))
     except InputError:
@@ -118,7 +118,7 @@ def _text(value: Any) -> str | None:
 
 
 def judge_of(gate: Gate | None, server: str, rules: Rules) -> Judge:
-    """Return who judges for a server; without a gate, guards alone do, and nothing is stored."""
+    """Return the judge of a server; without a gate only guards judge, and nothing is stored."""
 
     def describe(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**describe_call(name, arguments), "trace": {"server": server}}

@@ -1,4 +1,4 @@
-"""Lines out of a stream of bytes: each one a message, none longer than may be."""
+"""Split a byte stream into lines of bounded length."""
 
 __all__ = ["LONGEST", "Lines"]
 
@@ -6,10 +6,7 @@ LONGEST = 16 * 1024 * 1024
 
 
 class Lines:
-    """Cuts what is fed to it into lines; a line that is too long becomes None.
-
-    Of a line that is too long nothing is kept, however much of it comes.
-    """
+    """Splits data into lines; a line that is too long becomes None and is not buffered."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
@@ -17,7 +14,7 @@ class Lines:
         self._skips = False
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """Return the lines that `data` completes, without their ends; blank ones are left out."""
+        """Return the lines that `data` completes, without line ends and blank lines."""
         done: list[bytes | None] = []
         *ended, last = data.split(b"\n")
         for piece in ended:

@@ -1,4 +1,4 @@
-"""Listening for clients over HTTP, until told to stop; then every session is ended first."""
+"""Listen for HTTP clients until stopped, and end every session first."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ except ImportError as error:
 __all__ = ["bind", "listen", "url_of"]
 
 _BACKLOG = 128
-# Connections: as many as one session may have, and for each some that come and go.
+# The connection limit is computed from this number per session.
 _PER_SESSION = 16
 _SWEEP_S = 5.0
 # How long a connection may be open without a request.
@@ -30,16 +30,16 @@ _GRACE_S = 3
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0 takes a free one.
+    """Return a listening socket; port 0 takes a free one.
 
     Raises:
-        InputError: Nothing can listen there.
+        InputError: The address cannot be bound.
     """
     return bound(host, port, backlog=_BACKLOG, help="choose another port")
 
 
 def url_of(taken: socket.socket) -> str:
-    """Return the address that a client is given."""
+    """Return the URL for clients."""
     return address_of(taken, PATH)
 
 
@@ -77,7 +77,7 @@ async def listen(
     finally:
         told.cancel()
         sweeping.cancel()
-        # Streams end with their sessions, so that nothing is left to be waited for.
+        # Ending the sessions ends their streams, so that the server can exit.
         await sessions.close()
         server.should_exit = True
         await serving
@@ -90,21 +90,21 @@ async def _sweep(sessions: Sessions, pause_s: float) -> None:
 
 
 class _Connection(H11Protocol):
-    """Ends when nothing is asked for long, be it before the first request or amid a head.
+    """Closes a connection that is idle for long, before the first request or within a head.
 
-    Other than faster readers of HTTP, this one takes no head without end.
+    It is based on h11, which bounds the size of a head.
     """
 
     _looking: asyncio.TimerHandle
     _last: object = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to look at it now and then."""
+        """Start the idle timer."""
         super().connection_made(transport)
         self._look_later()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Look no more."""
+        """Stop the idle timer."""
         self._looking.cancel()
         super().connection_lost(exc)
 
@@ -116,7 +116,7 @@ class _Connection(H11Protocol):
         cycle: Any = self.cycle
         is_idle = cycle is None or cycle.response_complete
         if is_idle and cycle is self._last:
-            # Nothing was asked since it was looked at.
+            # No request since the last check.
             self.transport.close()
             return
         self._last = cycle if is_idle else self
@@ -124,9 +124,9 @@ class _Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to who started it."""
+    """Leaves signals to the caller."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Hear no signals."""
+        """Handle no signals."""
         yield

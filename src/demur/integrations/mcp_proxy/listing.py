@@ -1,7 +1,7 @@
-"""What a server says it offers: tools, prompts and resources.
+"""Filter what a server offers: tools, prompts and resources.
 
-All of it is read by a model before anything is called. An entry that is refused is left out,
-so that its words reach nobody, and who runs the proxy is told.
+A model reads all of it before anything is called. A refused entry is left out, and the operator
+is notified.
 """
 
 from collections.abc import Callable, Collection
@@ -16,7 +16,7 @@ from demur.integrations.mcp_proxy.open_requests import Asked
 
 __all__ = ["LISTS", "Listing", "Note", "without_look_alikes"]
 
-# Which member of a result holds the entries.
+# The member of each result that holds the entries.
 LISTS = {
     "tools/list": "tools",
     "prompts/list": "prompts",
@@ -25,12 +25,12 @@ LISTS = {
 }
 _MOST_KNOWN = 10_000
 
-# Who is told what was done, in one line.
+# Gets one line about each action of the proxy.
 Note = Callable[[str], None]
 
 
 class Listing:
-    """Filters what a server offers, and remembers its tools as they were offered last."""
+    """Filters offered entries, and keeps the tools as offered last."""
 
     def __init__(self, judge: Judge, note: Note) -> None:
         self._judge = judge
@@ -38,11 +38,11 @@ class Listing:
         self._judged: dict[str, Known] = {}
 
     def tool(self, name: str) -> Known | None:
-        """Return the tool that is offered by a name, or None if none was seen."""
+        """Return the tool that is offered by a name, or None."""
         return self._judged.get(name)
 
     async def filtered(self, asked: Asked, result: dict[str, Any]) -> dict[str, Any]:
-        """Return the result of a list without what is refused; the same one if nothing is."""
+        """Return the result of a list without refused entries; or the same object."""
         member = LISTS[asked.method]
         entries = result[member]
         if member == "tools":
@@ -60,7 +60,7 @@ class Listing:
         for known in filter(None, seen):
             name = known.tool.name
             before = listed.get(name) or (self._judged.get(name) if goes_on else None)
-            # Of two that have one name, a call could mean either.
+            # A call could mean either of two tools with one name, so an untrusted one wins.
             listed[name] = known if before is None or before.trusted else before
         self._judged |= listed
         return [
@@ -70,7 +70,7 @@ class Listing:
         ]
 
     async def _known(self, entry: Any) -> Known | None:
-        """Return a tool and whether it is trusted; None for one without a name."""
+        """Return a tool with whether it is trusted; None for one without a name."""
         try:
             tool = offered(entry, self._judge.server)
         except DemurError as error:
@@ -102,11 +102,11 @@ class Listing:
 def without_look_alikes(
     result: dict[str, Any], members: Collection[str], note: Note
 ) -> dict[str, Any]:
-    """Return a result without members that a loose reader takes for one of those that are read."""
+    """Return a result without members that differ from a known one only in case."""
     strange = look_alikes(result, members)
     for name in strange:
         meant = next(one for one in members if one.casefold() == name.casefold())
-        note(f"left out `{name}`, which passes for `{meant}`")
+        note(f"left out `{name}`, which differs from `{meant}` only in case")
     if not strange:
         return result
     return {name: item for name, item in result.items() if name not in strange}

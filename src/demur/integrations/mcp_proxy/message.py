@@ -36,23 +36,23 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
 UNREADABLE = -32603
-# From the range that implementations may use.
+# From the range for implementations.
 SERVER_GONE = -32000
 
-# What is nested deeper is no data, but an attempt on whoever reads it.
+# Deeper nesting is an attack on the reader, not data.
 DEEPEST = 200
 _PARTS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
-# An id by which a response finds its request: `1` is not `"1"`.
+# The id of a request with its type: `1` is not `"1"`.
 Key = tuple[str, str | int]
 
 
 class UnreadableError(DemurError):
-    """What came is no message of JSON-RPC, or can be read in two ways."""
+    """A message is not JSON-RPC, or is ambiguous."""
 
 
 class Kind(StrEnum):
-    """What a message is."""
+    """The kind of a message."""
 
     REQUEST = "request"
     NOTIFICATION = "notification"
@@ -60,7 +60,7 @@ class Kind(StrEnum):
 
 
 class Message(NamedTuple):
-    """A message, what it is, and by which id it is answered or answers."""
+    """A message with its kind, method and request key."""
 
     kind: Kind
     value: dict[str, Any]
@@ -69,7 +69,7 @@ class Message(NamedTuple):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Its parameters by name; none if there are none of that form."""
+        """Its parameters by name; empty if they are missing or a list."""
         params = self.value.get("params")
         return params if isinstance(params, dict) else {}
 
@@ -78,7 +78,7 @@ def read(raw: bytes | str) -> Any:
     """Return the JSON value in `raw`.
 
     Raises:
-        UnreadableError: It is none, or could be read in two ways.
+        UnreadableMessageError: It is not JSON, or is ambiguous.
     """
     try:
         text = raw if isinstance(raw, str) else raw.decode("utf-8")
@@ -95,7 +95,7 @@ def read(raw: bytes | str) -> Any:
 
 
 def _is_deep(value: Any) -> bool:
-    """Return whether a value is nested deeper than others can be expected to follow."""
+    """Return whether a value is nested deeper than `MAX_DEPTH`."""
     level = [value]
     for _ in range(DEEPEST):
         inner = [one for one in level if isinstance(one, dict | list)]
@@ -104,22 +104,22 @@ def _is_deep(value: Any) -> bool:
 
 
 def message_of(value: Any) -> Message:
-    """Return the message that a JSON value is.
+    """Return a JSON value as a message.
 
     Raises:
-        UnreadableError: It is none.
+        UnreadableMessageError: It is not one.
     """
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
         raise UnreadableError("not a message of JSON-RPC 2.0")
     if look_alikes(value, _PARTS):
-        raise UnreadableError("a member of the message passes for another one")
+        raise UnreadableError("a member of the message differs from a known one only in case")
     if "method" in value:
         return _asking(value)
     value = _one_half(value)
     if "id" not in value or ("result" in value) == ("error" in value):
         raise UnreadableError("neither a request nor a response")
     if "error" in value and not isinstance(value["error"], dict):
-        raise UnreadableError("the error is no object")
+        raise UnreadableError("the error is not an object")
     key = key_of(value["id"])
     if key is None and value["id"] is not None:
         raise UnreadableError("the id is neither a string nor a whole number")
@@ -127,7 +127,7 @@ def message_of(value: Any) -> Message:
 
 
 def _one_half(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a response without the half that is null: some write both."""
+    """Return a response without its null half: some servers send both `result` and `error`."""
     if "result" in value and "error" in value:
         for name in ("error", "result"):
             if value[name] is None:
@@ -150,25 +150,25 @@ def _asking(value: dict[str, Any]) -> Message:
 
 
 def key_of(identity: Any) -> Key | None:
-    """Return how an id is told from others, or None if it is no id."""
+    """Return the key of an id, or None if it is not a valid id."""
     if isinstance(identity, str):
         return "string", identity
     if isinstance(identity, bool) or not isinstance(identity, int | float):
         return None
     if not math.isfinite(identity):
         return None
-    # Some languages have one kind of number, and send `1` back as `1.0`.
+    # Languages with one number type send `1` back as `1.0`.
     return ("number", int(identity)) if identity == int(identity) else None
 
 
 def look_alikes(value: dict[str, Any], known: Collection[str]) -> list[str]:
-    """Return the keys that differ from a known one only in case: some readers take them for it."""
+    """Return the keys that differ from a known one only in case, which some readers ignore."""
     folded = {name.casefold() for name in known}
     return [key for key in value if key not in known and key.casefold() in folded]
 
 
 def encode(value: Any) -> bytes:
-    """Return the message as one line, without its end."""
+    """Return the message as one line, without the line break."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
@@ -185,12 +185,12 @@ def error_to(identity: Any, code: int, message: str) -> dict[str, Any]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise UnreadableError("a key stands twice in an object")
+        raise UnreadableError("an object has a duplicate key")
     return members
 
 
 def _no_number(name: str) -> NoReturn:
-    raise UnreadableError(f"`{name}` is no number of JSON")
+    raise UnreadableError(f"`{name}` is not a JSON number")
 
 
 def _finite(text: str) -> float:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 __all__ = ["server_name", "session_run"]
 
-# They run a server, and are none.
+# Programs that run a server but are none.
 _RUNNERS = re.compile(
     r"(?:python|pypy|node|npx|bunx?|deno|uvx?|pipx|pnpm|yarn|docker|podman|env|sh|bash)[\d.]*"
 )
@@ -19,7 +19,7 @@ _OTHERS = re.compile(r"[^\w.@-]+")
 
 
 def server_name(command: Sequence[str], url: str | None = None) -> str:
-    """Return what to call a server: its host, or the program or script that a command starts.
+    """Return a name for a server: its host, or the program or script that a command starts.
 
     Its other arguments are left out: they may hold secrets.
     """
@@ -31,7 +31,7 @@ def server_name(command: Sequence[str], url: str | None = None) -> str:
 
 
 def session_run(identity: str) -> str:
-    """Return what records call a session: who reads them must not be able to take it over."""
+    """Return the name of a session in records; readers cannot take over the session with it."""
     return sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 

@@ -1,4 +1,4 @@
-"""Requests that wait for their answer: who was asked what, by which id."""
+"""Open requests by id."""
 
 from collections import OrderedDict
 from typing import Any, NamedTuple
@@ -8,12 +8,12 @@ from demur.integrations.mcp_proxy.message import Key, Message
 __all__ = ["MOST_OPEN", "Asked", "OpenRequests"]
 
 MOST_OPEN = 10_000
-# An answer to what was cancelled may still come, or never.
+# The answer to a cancelled request may come late, or never.
 _MOST_CANCELLED = 1000
 
 
 class Asked(NamedTuple):
-    """A request that waits: its id as it was written, and what it asks for."""
+    """An open request, with its id exactly as written."""
 
     identity: Any
     method: str
@@ -29,7 +29,7 @@ class OpenRequests:
         self._cancelled: OrderedDict[Key, None] = OrderedDict()
 
     def open(self, message: Message) -> str | None:
-        """Keep a request until it is answered; return why that cannot be, or None."""
+        """Keep a request until it is answered; return a problem, or None."""
         assert message.key is not None
         if message.key in self._open:
             return "the id is in use by another request"
@@ -39,14 +39,14 @@ class OpenRequests:
         return None
 
     def close(self, key: Key | None) -> Asked | None:
-        """Return the request that is answered now; None if nobody waits for that."""
+        """Close and return the request that is answered; None if there is none."""
         if key is None:
             return None
         self._cancelled.pop(key, None)
         return self._open.pop(key, None)
 
     def cancel(self, key: Key | None) -> None:
-        """Note that nobody waits for an answer any more, though one may come."""
+        """Mark a request as cancelled; its answer may still come."""
         if key is None or key not in self._open:
             return
         self._cancelled[key] = None
@@ -55,7 +55,7 @@ class OpenRequests:
             del self._open[oldest]
 
     def drain(self) -> list[Asked]:
-        """Return those that somebody waits for, and forget all."""
+        """Return the requests that are not cancelled, and forget all."""
         waiting = [asked for key, asked in self._open.items() if key not in self._cancelled]
         self._open.clear()
         self._cancelled.clear()

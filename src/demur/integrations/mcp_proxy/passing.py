@@ -1,8 +1,7 @@
-"""What of a server's words reaches its client: all of them are looked at, whatever they are.
+"""Filter a server's messages on their way to the client.
 
-A part that can be missed is left out where it is refused, so that the rest still serves: an
-entry of a list, the instructions of a server, the text beside a number that tells progress.
-Where nothing can be left out, the refusal stands in place of the whole.
+A refused part that can be left out is left out: an entry of a list, the instructions of a server,
+the text of a progress notification. Otherwise the refusal replaces the whole message.
 """
 
 from typing import Any
@@ -16,14 +15,14 @@ from demur.integrations.mcp_proxy.open_requests import Asked
 
 __all__ = ["NOTICE", "QUESTION", "Passing"]
 
-# The actions of a server that speaks unasked, or asks itself, on record: it names its methods.
+# The recorded actions for notifications and requests of the server, whose methods it chooses.
 NOTICE = "mcp.notification"
 QUESTION = "mcp.request"
 _SAMPLING = "sampling/createMessage"
-# What they bring back was made by a tool.
+# Methods whose results come from a tool.
 _RETURNED = frozenset({CALL, "tasks/result"})
 _ANSWER = frozenset({"jsonrpc", "id", "result", "error"})
-# Of which results a part can be missed, and what stands there then; None: nothing does.
+# Results with parts that can be left out, and their replacements; None removes the part.
 _GREETING: dict[str, Any] = {"instructions": None, "serverInfo": {}, "_meta": None}
 _PARTS: dict[str, dict[str, Any]] = {
     "initialize": _GREETING,
@@ -31,7 +30,7 @@ _PARTS: dict[str, dict[str, Any]] = {
     "completion/complete": {"completion": {"values": []}, "_meta": None},
     **{method: {"_meta": None} for method in LISTS},
 }
-# Texts beside what a client needs to know.
+# Texts that a client does not need.
 _REMARKS = {
     "notifications/cancelled": "reason",
     "notifications/progress": "message",
@@ -40,7 +39,7 @@ _REMARKS = {
 
 
 class Passing:
-    """Rules on what a server says, and gives what of it may be heard."""
+    """Filters a server's messages."""
 
     def __init__(self, judge: Judge, listing: Listing, note: Note, *, hard_as_error: bool) -> None:
         self._judge = judge
@@ -49,7 +48,7 @@ class Passing:
         self._hard_as_error = hard_as_error
 
     async def answer(self, asked: Asked, answer: dict[str, Any]) -> dict[str, Any]:
-        """Return an answer as it may be seen by the client."""
+        """Return an answer as the client may see it."""
         result = answer.get("result")
         if asked.method in _PARTS and isinstance(result, dict):
             result, rest = await self._trimmed(asked, result)
@@ -58,7 +57,7 @@ class Passing:
             rest = answer["result"] if "result" in answer else answer["error"]
         if stray := {name: item for name, item in answer.items() if name not in _ANSWER}:
             rest = [rest, stray]
-        # INVARIANT: no text of the server reaches the client unread.
+        # INVARIANT: no text of the server reaches the client unchecked.
         ruling = await self._returned(asked, rest)
         if ruling.allowed:
             return answer
@@ -66,7 +65,7 @@ class Passing:
         return refusal_to(asked, ruling, hard_as_error=self._hard_as_error)
 
     async def question(self, message: Message) -> Ruling:
-        """Return the ruling on a request of the server: of the client, its model or its person."""
+        """Return the ruling on a request of the server to the client, its model or its user."""
         source, identity = message.method[:100], message.value["id"]
         if message.method == _SAMPLING:
             ruling = await self._judge.sampling(message.value.get("params"), identity)
@@ -77,7 +76,7 @@ class Passing:
         return ruling
 
     async def notice(self, message: Message) -> dict[str, Any] | None:
-        """Return a notification as it may be heard; None if nothing of it may be."""
+        """Return a notification as the client may see it; None if it is refused."""
         ruling = await self._noticed(message.value)
         if ruling.allowed:
             return message.value
@@ -95,7 +94,7 @@ class Passing:
         return await self._judge.passage(value, value["method"][:100], NOTICE)
 
     async def _trimmed(self, asked: Asked, result: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-        """Return a result without parts that are refused, and what of it is still unread."""
+        """Return a result without refused parts, and the rest that is still unchecked."""
         parts, member = _PARTS[asked.method], LISTS.get(asked.method)
         read = {*parts, *(() if member is None else (member,))}
         result = without_look_alikes(result, read, self._note)
@@ -113,7 +112,7 @@ class Passing:
     def _without(self, result: dict[str, Any], name: str, instead: Any) -> dict[str, Any]:
         if instead is None:
             return {key: item for key, item in result.items() if key != name}
-        # A client needs to call a server something, and knows it by that name already.
+        # A client needs a server name, and already knows this one.
         named = {"name": self._judge.server, "version": "withheld"}
         return {**result, name: named if name == "serverInfo" else instead}
 
@@ -127,6 +126,6 @@ class Passing:
 
 
 def _named(asked: Asked) -> str:
-    """Return what was asked for, as records and people call it."""
+    """Return the name or URI that was requested, or the method."""
     name = asked.params.get("name") or asked.params.get("uri")
     return name if isinstance(name, str) else asked.method

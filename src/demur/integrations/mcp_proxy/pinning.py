@@ -1,4 +1,4 @@
-"""Pinning what a server offers: which tools can be agreed to, and what speaks against others."""
+"""Choose which of a server's tools can be pinned."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ __all__ = ["Candidate", "candidates", "pins_with"]
 
 
 class Candidate(NamedTuple):
-    """A tool that may be pinned; `problem` says why it cannot be, `findings` what was seen."""
+    """A tool to pin, with its findings; `problem` says why it cannot be pinned."""
 
     name: str
     tool: Offered | None = None
@@ -24,12 +24,12 @@ class Candidate(NamedTuple):
 
     @property
     def poisoned(self) -> bool:
-        """Whether its definition says what no person should agree to unread."""
+        """Whether its definition has findings beyond a warning."""
         return any(found.action is not Action.WARN for found in self.findings)
 
 
 def candidates(tools: Iterable[Any], server: str) -> Iterator[Candidate]:
-    """Yield each tool that a server lists, with what speaks against it."""
+    """Yield each tool that a server lists, with its findings."""
     seen: set[str] = set()
     for entry in tools:
         name = entry.get("name") if isinstance(entry, dict) else None
@@ -51,7 +51,7 @@ def _candidate(tool: Offered) -> Candidate:
 
 
 def pins_with(pins: Pins, server: str, chosen: Iterable[Candidate]) -> Pins:
-    """Return the pins with the chosen tools for a server, instead of those it had."""
+    """Return the pins with the chosen tools of a server in place of its earlier ones."""
     kept = [(one.pin, one.rest) for one in chosen if one.pin is not None]
     return pins.with_server(
         server, tuple(pin for pin, _ in kept), {pin.name: rest for pin, rest in kept}

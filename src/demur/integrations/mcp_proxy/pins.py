@@ -1,4 +1,4 @@
-"""The pins file: what the tools of MCP servers were when somebody looked at them and agreed."""
+"""The pins file: the definitions of MCP tools that a person has agreed to."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +15,8 @@ __all__ = ["Pins", "read_pins"]
 class Pins(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Pinned tools, of one server or several.
 
-    `manifest` pins description and schema of each tool, `rest` (by server and tool) the digest
-    of everything else that its definition says.
+    `manifest` pins description and schema of each tool; `rest` is the digest of everything else
+    in its definition, by server and tool.
     """
 
     manifest: Manifest = Manifest()
@@ -24,7 +24,7 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     schema_version: Literal["mcp_pins.v1"] = "mcp_pins.v1"
 
     def rest_of(self, server: str, tool: str) -> str | None:
-        """Return the digest of what a tool says beside description and schema, or None."""
+        """Return the digest of a definition's remaining members, or None."""
         return self.rest.get(server, {}).get(tool)
 
     def of(self, server: str) -> tuple[PinnedTool, ...]:
@@ -34,7 +34,7 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def with_server(
         self, server: str, tools: tuple[PinnedTool, ...], rest: Mapping[str, str]
     ) -> "Pins":
-        """Return the pins with these for a server, instead of those it had."""
+        """Return the pins with these tools of a server in place of its earlier ones."""
         others = tuple(tool for tool in self.manifest.tools if tool.source != server)
         return Pins(manifest=Manifest(tools=(*others, *tools)), rest={**self.rest, server: rest})
 
@@ -48,7 +48,7 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return the pins written in `text`.
 
         Raises:
-            InputError: They are none, or were changed by hand.
+            InputError: They are invalid.
         """
         try:
             return msgspec.json.decode(text, type=cls)
@@ -61,7 +61,7 @@ def read_pins(path: Path) -> Pins:
     """Return the pins in a file.
 
     Raises:
-        InputError: It cannot be read, or holds none.
+        InputError: It cannot be read, or is invalid.
     """
     try:
         return Pins.from_json(path.read_bytes())

@@ -1,7 +1,7 @@
-"""Where a call over HTTP says it comes from and goes to.
+"""Check the host and origin of a call over HTTP.
 
-A page in a browser can have its own name point at this machine, and ask us in that name. So
-only names that are ours are answered to, and no page of another place is.
+A page in a browser can point its own host name at this machine. So the proxy answers only to its
+own names, and to no page of another site.
 """
 
 import re
@@ -10,7 +10,7 @@ from ipaddress import ip_address
 
 __all__ = ["is_loopback", "read_headers", "wrong_place"]
 
-# Two of these would let one reader see another call than the next.
+# A duplicate of these lets two readers see two different calls.
 _ONCE = frozenset(
     {"host", "origin", "content-type", "content-length", "accept", "sec-fetch-site"}
     | {"mcp-session-id", "mcp-protocol-version"}
@@ -20,7 +20,7 @@ _NEAR = frozenset({"same-origin", "none", ""})
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
-    """Return headers by name; None if one that counts came twice."""
+    """Return headers by name; None if a security-relevant one is duplicate."""
     read: dict[str, str] = {}
     for key, value in raw:
         name = key.decode("latin-1").lower()
@@ -31,22 +31,22 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
 
 
 def wrong_place(headers: Mapping[str, str], names: Collection[str]) -> tuple[int, str] | None:
-    """Return the status and the words for a call that is not for us, or from another site."""
+    """Return status and problem of a call to an unknown host or from another site, or None."""
     host = headers.get("host", "").lower()
     found = _HOST.fullmatch(host)
     bare = "" if found is None else found[1] or found[2]
-    # Nobody can make an address point elsewhere.
+    # DNS cannot point an IP address elsewhere.
     if bare not in names and not is_loopback(bare) and not _is_address(bare):
         return 421, "this proxy does not answer to that host name"
     origin = headers.get("origin")
     foreign = origin is not None and origin.lower() not in {f"http://{host}", f"https://{host}"}
     if foreign or headers.get("sec-fetch-site", "").lower() not in _NEAR:
-        return 403, "another site may not ask for this"
+        return 403, "cross-site calls are not allowed"
     return None
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine, as it calls itself."""
+    """Return whether a host is a loopback name or address."""
     if host.lower() == "localhost":
         return True
     return _is_address(host) and ip_address(host).is_loopback

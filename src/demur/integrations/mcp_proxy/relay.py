@@ -9,24 +9,24 @@ from demur.integrations.mcp_proxy.upstream import Peer, Upstream
 __all__ = ["relay"]
 
 
-# How long a server that was closed may go on talking, and a client may take to hear of it.
+# How long to wait for the last messages of a closed server, and for the client to read them.
 _LAST_WORDS_S = 2.0
 
 
 async def relay(
     guard: Guard, client: Peer, server: Upstream, stopped: asyncio.Event | None = None
 ) -> int:
-    """Return how the server ended, after all that could pass has passed.
+    """Relay messages until one side ends, and return the server's exit status.
 
-    Whoever ends first ends the other: a server whose client is gone is closed, and a client
-    whose server is gone is told so in answer to everything it waits for. `stopped` ends both.
+    If the client ends, the relay closes the server. If the server ends, every open request of
+    the client gets an error. `stopped` ends both.
     """
     inbound = asyncio.create_task(_from_client(guard, client, server))
     outbound = asyncio.create_task(_from_server(guard, client, server))
     told = asyncio.create_task((stopped or asyncio.Event()).wait())
     try:
         await asyncio.wait({inbound, outbound, told}, return_when=asyncio.FIRST_COMPLETED)
-        # A server that is told to end may still have something to say.
+        # A server may still send messages after it was closed.
         status = await server.close()
         await asyncio.wait({outbound}, timeout=_LAST_WORDS_S)
         with contextlib.suppress(BrokenPipeError, TimeoutError):

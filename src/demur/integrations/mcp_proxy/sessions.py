@@ -1,4 +1,4 @@
-"""The sessions of clients over HTTP: each has a server, a guard and a run of its own."""
+"""Sessions of HTTP clients: each has its own server, guard and run."""
 
 import asyncio
 import contextlib
@@ -17,17 +17,17 @@ from demur.integrations.mcp_proxy.upstream import Upstream
 __all__ = ["IDLE_S", "MOST", "MOST_POSTS", "FullError", "Session", "Sessions"]
 
 MOST = 32
-# How much one client may ask at once.
+# Open requests of one session.
 MOST_POSTS = 64
 IDLE_S = 900.0
 
 
 class FullError(DemurError):
-    """There are as many sessions as there may be, or the proxy is about to end."""
+    """The proxy has as many sessions as allowed, or is shutting down."""
 
 
 class Session:
-    """A client and its way to a server of its own; `posts` are those under way."""
+    """A client with a server of its own; `posts` counts its open posts."""
 
     def __init__(self, identity: str, now: float, patience_s: float) -> None:
         self.identity = identity
@@ -38,7 +38,7 @@ class Session:
 
     @contextlib.contextmanager
     def posting(self) -> Iterator[bool]:
-        """Count a post while it lasts, and say whether there is room for it."""
+        """Count a post while it lasts; yield whether there is room for it."""
         self.posts += 1
         try:
             yield self.posts <= MOST_POSTS
@@ -47,16 +47,16 @@ class Session:
 
     @property
     def run(self) -> str:
-        """What records call it."""
+        """Its name in records."""
         return session_run(self.identity)
 
 
 class Sessions:
-    """Begins sessions, finds them and ends them.
+    """Begins, finds and ends sessions.
 
-    `open_server` starts or reaches the server of one session, `guard_for` makes its guard by
-    the name of its run, `new_id` gives names that nobody can guess. A server that takes nothing
-    for longer than `patience_s` is not waited for.
+    `open_server` starts or connects the server of one session, `guard_for` makes its guard for a
+    run name, and `new_id` returns unguessable ids. A server that reads nothing for longer than
+    `timeout_s` counts as busy.
     """
 
     def __init__(
@@ -85,20 +85,20 @@ class Sessions:
         self._closing = False
 
     async def begin(self) -> Session:
-        """Return a new session, whose server runs.
+        """Begin a session with a running server.
 
         Raises:
-            FullError: There is no room for one more.
+            TooManySessionsError: There is no room for one more.
             InputError: The server cannot be started.
         """
-        # Those that are about to end still have a server.
+        # Sessions that are ending still have a server, so they count.
         if self._closing or len(self._running) + self._opening >= self._most:
             raise FullError("the proxy has no room for another session")
         self._opening += 1
         try:
             server = await self._open_server()
         except DemurError as error:
-            self._note(f"no session could begin: {error}")
+            self._note(f"cannot begin a session: {error}")
             raise
         finally:
             self._opening -= 1
@@ -112,19 +112,19 @@ class Sessions:
         return session
 
     def find(self, identity: str) -> Session | None:
-        """Return the session of that name, and note that it is used."""
+        """Return the session with that id, and mark it as used."""
         session = self._sessions.get(identity)
         if session is not None:
             session.used_at = self._seconds()
         return session
 
     def end(self, session: Session) -> None:
-        """End a session; nobody finds it any more, and its server is on its way out."""
+        """Remove a session, and stop its server."""
         self._sessions.pop(session.identity, None)
         session.stopped.set()
 
     def end_idle(self) -> None:
-        """End the sessions that nobody has used for long, and nobody listens to."""
+        """End the sessions that are idle for long and have no open stream."""
         now = self._seconds()
         for session in list(self._sessions.values()):
             if session.client.in_use:
@@ -134,7 +134,7 @@ class Sessions:
                 self.end(session)
 
     async def close(self) -> None:
-        """End all sessions, take no new ones, and return when their servers are gone."""
+        """End all sessions, accept no new ones, and wait until their servers have ended."""
         self._closing = True
         for session in list(self._sessions.values()):
             self.end(session)
@@ -144,7 +144,7 @@ class Sessions:
         guard = self._guard_for(session.run)
         try:
             await relay(guard, session.client, server, session.stopped)
-        except Exception as error:  # noqa: BLE001 - one session's end is not that of the others
+        except Exception as error:  # noqa: BLE001 - a failed session must not end the others
             self._note(f"session {session.run} failed: {type(error).__name__}")
         finally:
             session.client.close()

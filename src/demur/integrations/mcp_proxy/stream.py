@@ -1,4 +1,4 @@
-"""A stream of messages to a client over HTTP, held open until the last of them has left."""
+"""A stream of messages to an HTTP client."""
 
 import asyncio
 from collections import deque
@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 
 __all__ = ["PATIENCE_S", "Stream"]
 
-# How much may wait here before the server has to, and how long for a client that does not read.
+# Backpressure: how much may wait for the client, and for how long.
 _MOST_WAITING = 64
 _MOST_BYTES = 4 * 1024 * 1024
 PATIENCE_S = 30.0
 
 
 class Stream:
-    """What is put in comes out in its order; nothing more goes in once it has ended."""
+    """A queue of messages in order; it accepts none after its end."""
 
     def __init__(self, *, most: int = _MOST_WAITING, patience_s: float = PATIENCE_S) -> None:
         self._most = most
@@ -29,7 +29,7 @@ class Stream:
         return len(self._waiting) >= self._most or self._size > _MOST_BYTES
 
     async def put(self, line: bytes) -> bool:
-        """Return whether a message was taken; a stream that nobody reads ends."""
+        """Add a message, and return whether it was accepted; a stream that is not read ends."""
         while self._is_full and not self.ended:
             self._room.clear()
             try:
@@ -42,21 +42,21 @@ class Stream:
         return True
 
     def add(self, line: bytes) -> None:
-        """Take a message, however many wait."""
+        """Add a message without a limit."""
         self._waiting.append(line)
         self._size += len(line)
         self._more.set()
 
     def end(self) -> None:
-        """Take nothing more; what waits may still be read."""
+        """Accept no more messages; waiting ones can still be read."""
         self.ended = True
         self._more.set()
         self._room.set()
 
     async def lines(self, pause_s: float) -> AsyncIterator[bytes]:
-        """Yield what was put in until it ends, and nothing at all whenever a pause was that long.
+        """Yield the messages until the end, and an empty one after each pause of `keep_alive_s`.
 
-        Only who writes something learns that nobody is there any more.
+        Writing to the connection is the only way to notice that the client is gone.
         """
         while True:
             while self._waiting:

@@ -1,7 +1,7 @@
-"""What a model would read of what a server says: every text in it, those of its blocks first.
+"""The texts that a model would read in a server's message, those of its blocks first.
 
-Pictures and sounds are no text. They are left out only where the protocol has a place for
-them, and only if they are what they say: anywhere else, a text may be called a picture.
+Pictures and sounds are no text. They are left out only where the protocol has a place for them,
+and only if they are what they claim to be: anywhere else, a text may be called a picture.
 """
 
 import base64
@@ -25,14 +25,14 @@ _TEXTUAL = re.compile(
 )
 _MARKS_16 = (b"\xff\xfe", b"\xfe\xff")
 _CONTROLS = "".join(map(chr, {*range(32), 127} - {9, 10, 13})) + "\ufffd"
-# What has more than one such character in ten is no text.
+# Data with more than one control character in ten is no text.
 _STRANGE = 10
 
 
 def readable(value: Any) -> list[Any]:
-    """Return what a model reads of a result, or of a question to it, and nothing else.
+    """Return the parts of a result, or of a sampling request, that a model reads.
 
-    The texts of all blocks come first, as one text, because a model reads them so.
+    The texts of all blocks come first, joined, because a model reads them as one text.
     """
     if not isinstance(value, dict):
         return [value]
@@ -42,7 +42,7 @@ def readable(value: Any) -> list[Any]:
 
 
 def readable_icons(icons: Any) -> Any:
-    """Return the icons of a definition without what is strictly a picture."""
+    """Return the icons of a definition without the data of valid pictures."""
     if isinstance(icons, list):
         return [readable_icons(one) for one in icons]
     if not isinstance(icons, dict) or not isinstance(icons.get("src"), str):
@@ -58,7 +58,7 @@ def _source(source: str) -> list[str]:
 
 
 def _block(block: Any, said: list[str]) -> Any:
-    """Return a block, or several, without texts, which are added to `said`, and pictures."""
+    """Return blocks without pictures and texts; the texts are added to `said`."""
     if isinstance(block, list):
         return [_block(one, said) for one in block]
     if not isinstance(block, dict):
@@ -75,19 +75,19 @@ def _block(block: Any, said: list[str]) -> Any:
 
 
 def _decoded(encoded: str, kind: Any) -> list[str]:
-    """Return what is to be read of something encoded; nothing if it is strictly no text."""
+    """Return the texts in base64 data; empty if it is binary."""
     packed = "".join(encoded.split()) if _WRAPPED.fullmatch(encoded) else encoded
     try:
         data = base64.b64decode(packed, validate=True)
     except ValueError:
-        # Its reader may be less strict, or take it as it stands.
+        # A reader may decode it less strictly, or read it as it stands.
         return [encoded, *_texts(_loosely(encoded), kind)]
     return _texts(data, kind)
 
 
 def _loosely(encoded: str) -> bytes:
     packed = _OTHERS.sub("", encoded.translate(_URL_SAFE))
-    # One character over is less than a byte.
+    # A single leftover character holds less than a byte.
     whole = packed[: len(packed) - (len(packed) % 4 == 1)]
     return base64.b64decode(whole + "=" * (-len(whole) % 4))
 

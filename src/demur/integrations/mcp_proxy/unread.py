@@ -1,7 +1,4 @@
-"""What can still be told of a line that cannot be read: who waits for which answer in it.
-
-Nothing of it passes. But somebody asked, and would wait for ever.
-"""
+"""Salvage the ids of messages in an unreadable line, so that nobody waits for ever."""
 
 import json
 import re
@@ -9,7 +6,7 @@ from typing import Any
 
 __all__ = ["loosely"]
 
-# How most messages begin, for lines that are no JSON at all.
+# The usual start of a message, for lines that are no JSON at all.
 _HEAD = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*'
     rb'(-?\d{1,15}|"[^"\\\x00-\x1f]{0,200}")\s*,\s*"(result|error|method)"'
@@ -17,7 +14,7 @@ _HEAD = re.compile(
 
 
 def loosely(raw: bytes) -> list[Any]:
-    """Return the messages in a line, or what they seem to be; only their ids are of use."""
+    """Return the messages that an unreadable line seems to hold; only their ids are reliable."""
     try:
         value = json.loads(raw.decode("utf-8", "replace"))
     except (ValueError, RecursionError):

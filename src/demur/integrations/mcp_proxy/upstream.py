@@ -1,4 +1,4 @@
-"""What a proxy needs of those it stands between, whichever way they are reached."""
+"""The two sides of a proxy, independent of the transport."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol
@@ -7,21 +7,21 @@ __all__ = ["Peer", "Upstream"]
 
 
 class Peer(Protocol):
-    """One side: lines go in, lines come out until it is gone."""
+    """One side of the proxy: it sends and receives lines."""
 
     async def send(self, line: bytes) -> None:
-        """Hand over a message; one for a server that is gone is lost.
+        """Send a message; one for a server that is gone is lost.
 
         Raises:
-            BrokenPipeError: Nobody reads any more.
+            BrokenPipeError: The peer is gone.
         """
 
     def lines(self) -> AsyncIterator[bytes | None]:
-        """Yield what it says, None for a line that is too long; ends when it is gone."""
+        """Yield its lines until it is gone; None for a line that is too long."""
 
 
 class Upstream(Peer, Protocol):
-    """The server's side, which the proxy ends."""
+    """The server's side, which the proxy closes."""
 
     async def close(self) -> int:
-        """End it, and return the exit status that tells how it ended."""
+        """Close it, and return its exit status."""

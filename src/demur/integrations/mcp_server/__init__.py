@@ -1,1 +1,1 @@
-"""What the middlewares of MCP servers share; it knows neither framework."""
+"""The guard that the middlewares of MCP servers share; it knows neither framework."""

@@ -1,6 +1,6 @@
-"""What a model reads of what a server returns, by the form that it has on the wire.
+"""The content of a server's results that a model reads, in wire format.
 
-The proxy reads results in the same way: what it refuses, the middlewares refuse as well.
+The proxy reads results in the same way, so both refuse the same content.
 """
 
 import json
@@ -11,13 +11,13 @@ from demur.integrations.mcp_proxy.texts import readable
 __all__ = ["read_of", "returned_of", "wire"]
 
 _DATA = "structuredContent"
-# What the protocol itself says of a result and of its blocks.
+# Members of results and blocks that the protocol itself sets.
 _RESULT = {"isError": (False, True), "resultType": ("complete",)}
 _BLOCK = {"type": ("text", "image", "audio", "resource", "resource_link")}
 
 
 def wire(value: Any) -> dict[str, Any]:
-    """Return a result, or a part of one, as it goes over the wire."""
+    """Return a result, or a part of one, in wire format."""
     if value is None or isinstance(value, dict):
         return value or {}
     dumped: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -25,7 +25,7 @@ def wire(value: Any) -> dict[str, Any]:
 
 
 def returned_of(said: dict[str, Any]) -> Any:
-    """Return what a tool returned: its text, then data, if that says more, and all the rest."""
+    """Return a tool's output: its text, its data unless the text repeats it, and the rest."""
     text, rest = readable(said)
     data = rest.pop(_DATA, None)
     found = [text] if data is None or _says(text, data) else [text, data]
@@ -38,12 +38,12 @@ def returned_of(said: dict[str, Any]) -> Any:
 
 
 def read_of(said: dict[str, Any]) -> list[Any]:
-    """Return what stands in a resource or a prompt."""
+    """Return the content of a resource or a prompt."""
     return readable(said)
 
 
 def _without(value: Any, known: dict[str, tuple[Any, ...]]) -> Any:
-    """Return a value without what is empty, or says what it always does."""
+    """Return a value without empty members and default values."""
     if not isinstance(value, dict):
         return value
     return {
@@ -54,7 +54,7 @@ def _without(value: Any, known: dict[str, tuple[Any, ...]]) -> Any:
 
 
 def _says(text: str, data: Any) -> bool:
-    """Return whether a text is the data, as a server repeats it for those who read no data."""
+    """Return whether a text repeats the data, as servers do for clients that read no data."""
     values = [data, *data.values()] if isinstance(data, dict) and [*data] == ["result"] else [data]
     try:
         return text in values or json.loads(text) in values

@@ -1,7 +1,7 @@
-"""The guard of an MCP server: what is asked of the enforcer, whatever the server is built with.
+"""The guard of an MCP server, independent of its framework.
 
-A tool call is decided before the tool runs; what came of it is looked at before it leaves,
-failures too, and so are resources and prompts.
+A tool call is decided before the tool runs. Its result or failure is checked before it leaves,
+and so are resources and prompts.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -18,18 +18,18 @@ from demur.integrations.mcp_server.refusals import error_of
 __all__ = ["Form", "Hard", "OccasionFor", "ServerGuard"]
 
 Hard = Literal["error", "result"]
-# From what the framework tells of a request to in which run and for whom it comes.
+# Returns the call context of a framework's request.
 OccasionFor = Callable[[Any], Occasion]
 _ACTIONS = {"resources/read": "read_resource", "prompts/get": "get_prompt"}
 
 
 class Form(NamedTuple):
-    """How a framework says things.
+    """The functions that adapt a framework.
 
-    `occasion` is where a request comes from as far as the framework knows, `returned` what a
-    tool returned (None if it is not done), `texts` those of a resource or prompt, `refused`
-    the result of a refused call, and `error` what it raises to answer with an error, made of
-    code, words and data.
+    `context_for` returns the call context of a request, `returned_content` a tool's output (None
+    if it is not done), `content_texts` the texts of a resource or prompt, and `refusal_result` the
+    result of a refused call. `error` is the exception for a protocol error, made of code, message
+    and data.
     """
 
     occasion: OccasionFor
@@ -59,7 +59,7 @@ class ServerGuard:
         context: Any,
         call_next: Callable[[Any], Awaitable[Any]],
     ) -> Any:
-        """Return what a tool returned, or the refusal in its place; an error if it is hard."""
+        """Return a tool's result or a refusal in its place; raise an error for a hard one."""
         at = self._at(context)
         ruling = await self._enforcer.atool_call(name, arguments, at)
         if not ruling.allowed:
@@ -75,7 +75,7 @@ class ServerGuard:
     async def read(
         self, method: str, context: Any, call_next: Callable[[Any], Awaitable[Any]]
     ) -> Any:
-        """Return a resource or a prompt; their results have no place for a refusal."""
+        """Return a resource or a prompt; raise an error if it is refused."""
         result, failure = await _tried(context, call_next)
         texts = self._form.texts(result) if failure is None else self._said(failure)
         passage = {"text": "\n".join(map(texts_in, texts)), "source": method}
@@ -92,7 +92,7 @@ class ServerGuard:
         return usual._replace(**{name: one for name, one in said._asdict().items() if one})
 
     def _said(self, failure: Exception) -> list[str]:
-        """Return the texts of a failure that the client is told."""
+        """Return the texts of a failure that the client sees."""
         data = getattr(failure, "data", None) if isinstance(failure, self._form.error) else None
         return [str(failure), *([] if data is None else [texts_in(data)])]
 
@@ -105,10 +105,10 @@ class ServerGuard:
 async def _tried(
     context: Any, call_next: Callable[[Any], Awaitable[Any]]
 ) -> tuple[Any, Exception | None]:
-    """Return what came of a request, or why nothing did: the client is told of both."""
+    """Return the result of a request, or its failure: the client sees both."""
     try:
         return await call_next(context), None
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is looked at and raised again
+    except Exception as error:  # noqa: BLE001 - every failure is checked and raised again
         return None, error
 
 

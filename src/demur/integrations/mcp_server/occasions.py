@@ -1,4 +1,4 @@
-"""In which run a request to an MCP server comes, and for whom."""
+"""The call context of a request to an MCP server."""
 
 from typing import Any
 
@@ -7,17 +7,16 @@ from demur.integrations.mcp_proxy.naming import session_run
 
 __all__ = ["occasion_from"]
 
-# A server that is spoken to over pipes has one client for as long as it runs.
+# A server over stdio has one client for as long as it runs.
 _ONLY_CLIENT = "local"
 _SESSION_HEADER = "mcp-session-id"
 
 
 def occasion_from(framework: str, *, token: Any, request: Any, call_id: Any) -> Occasion:
-    """Return the occasion: `token` says who signed in, `request` is what came over HTTP.
+    """Return the call context: `token` authenticates the caller, `request` is the HTTP request.
 
-    The run is the session where the transport has one, else the authenticated client, and
-    over pipes the process. A request over HTTP that has none of these belongs to no run:
-    loops are not seen there.
+    The run is the session where the transport has one, else the authenticated client, and over
+    stdio the process. An HTTP request without these has no run, so loops are not detected.
     """
     subject = None
     if token is not None:

@@ -1,6 +1,6 @@
-"""What the wrappers of model clients share, whoever's client it is.
+"""Code that all guarded model clients share.
 
-`ruling_of` and `trail_of` say what was ruled on a response, a stream or an exception.
+`ruling_of` and `trail_of` tell how a response, a stream or an exception came about.
 """
 
 from demur.integrations.model_client.trail import Attempt, Trail, ruling_of, trail_of

@@ -35,15 +35,15 @@ from demur.model.next_step import Change, NextStep
 __all__ = ["LONGEST_WAIT", "ModelCall"]
 
 LONGEST_WAIT = 60.0
-# How the SDKs ask for an HTTP response of which the body is still to be read.
+# How the SDKs mark a request for an HTTP response whose body is not read yet.
 _STREAMED = "stream"
 _log = logging.getLogger("demur")
 
 
 class _Tried(NamedTuple):
-    """What a model answered or raised, and the attempt that it was.
+    """The response or error of one attempt.
 
-    `said` are the choices of an answer, and None of a stream, which is still to come.
+    `choices` are those of an answer; None for a stream, which is not read yet.
     """
 
     attempt: Attempt
@@ -53,7 +53,7 @@ class _Tried(NamedTuple):
 
 
 class ModelCall:
-    """Takes a request to its response, by a form and settings."""
+    """Runs the checks and requests of one model call."""
 
     def __init__(self, form: Form, settings: Settings, *, awaits: bool) -> None:
         self._form = form
@@ -61,10 +61,10 @@ class ModelCall:
         self._prefix = "a" if awaits else ""
 
     def steps(self, posted: Posted) -> Steps[Any]:
-        """Return the response, or the stream, that the caller gets.
+        """Return the response, or the stream, for the caller.
 
         Raises:
-            Refused: It is refused, and settings or the kind of call leave no other way to say so.
+            Refused: The call is refused, and the settings or the kind of call require raising.
         """
         turn = self._form.turn(posted.body, whole=not self._settings.trusts_history)
         ruling = yield from self._judged(turn)
@@ -78,7 +78,7 @@ class ModelCall:
         return (yield from self._answered(tried.response, tried.said, posted, turn, trail))
 
     def _judged(self, turn: Turn) -> Steps[Ruling]:
-        """Rule on what is new in a request: what tools returned, and what was said."""
+        """Check the new part of a request: tool outputs, then texts."""
         at = self._settings.at
         ruling = None
         for one in turn.returned:
@@ -104,9 +104,9 @@ class ModelCall:
         return RawStream(stream, guard, trail, trusts_bytes=self._settings.trusts_bytes)
 
     def _served(self, posted: Posted, turn: Turn, trail: Trail) -> Steps[tuple[_Tried, Trail]]:
-        """Ask the model, and others where the way on from its refusal leads to them.
+        """Ask the model, and the fallbacks if its refusal advises another model.
 
-        One of the others that fails is passed over: what was heard last comes back.
+        A fallback that fails is skipped; the last answer or refusal is returned.
         """
         last: _Tried | None = None
         for target in (None, *self._settings.fallbacks):
@@ -152,7 +152,7 @@ class ModelCall:
     def _heard(
         self, response: Any, posted: Posted, target: Fallback | None, turn: Turn
     ) -> Steps[_Tried]:
-        """Read what a model, or a function in its place, answered."""
+        """Read the answer of a model, or of a function in its place."""
         name = posted.model if target is None else _name(target)
         if callable(target) and not (posted.raw and hasattr(response, "parse")):
             response = self._owned(response, posted)
@@ -173,10 +173,10 @@ class ModelCall:
         return AsyncMadeResponse(own) if awaited else MadeResponse(own)
 
     def _declined(self, choices: Sequence[Said], turn: Turn) -> Steps[tuple[Ruling, ...]]:
-        """Rule on whether the model refused, choice by choice."""
+        """Check each choice for a refusal by the model."""
         rulings: list[Ruling] = []
         for said in choices:
-            # Whoever asks for calls goes on, however politely.
+            # A choice with tool calls goes on, so its text is no refusal.
             text = None if said.asks else said.text or None
             ruling = yield self._point(
                 "model", said.view, self._settings.at, text=text, prompt=turn.text
@@ -187,7 +187,7 @@ class ModelCall:
     def _answered(
         self, response: Any, choices: Sequence[Said], posted: Posted, turn: Turn, trail: Trail
     ) -> Steps[Any]:
-        """Rule on what the model said, and return what of it may be used."""
+        """Check the answer, and return the response with refused choices replaced."""
         plain = yield partial(_plain, response, posted)
         refused: dict[int, Ruling] = {}
         first: Ruling | None = None
@@ -218,7 +218,7 @@ class ModelCall:
         return keep(keep_ids(made, response), trail)
 
     def _raises(self, posted: Posted) -> bool:
-        # There is no HTTP response where nothing was sent, and the one there is may not be used.
+        # A raw call has no HTTP response to return: none was sent, or it may not be used.
         return self._settings.on_refusal == "raise" or bool(posted.raw)
 
     def _waits_for(self, step: NextStep) -> bool:
@@ -234,9 +234,9 @@ def _with(trail: Trail, attempt: Attempt) -> Trail:
 
 
 def _way_on(attempt: Attempt) -> NextStep | None:
-    """Return what to do after a model refused; None if it did not, or nothing is to be done."""
+    """Return the advice of a model's refusal; None if there is none or nothing can be done."""
     ruling = attempt.ruling
-    # INVARIANT: what was refused for good is sent to no other model.
+    # INVARIANT: a prompt that drew a hard refusal is sent to no other model.
     if ruling is None or not attempt.refused or any(one.is_hard for one in attempt.rulings):
         return None
     return ruling.next_step
@@ -255,19 +255,19 @@ def _send(posted: Posted, target: Fallback | None) -> Any:
 
 
 def _plain(response: Any, posted: Posted) -> Any:
-    """Return the response to read, also where the caller wants the HTTP response around it."""
+    """Return the parsed response, also if the caller asked for the raw HTTP response."""
     return response.parse() if posted.raw and hasattr(response, "parse") else response
 
 
 def _parsed(response: Any, plain: Any, posted: Posted, trail: Trail) -> Any:
-    """Return a response as the caller wants it: only what was judged is parsed."""
+    """Return the response in the type that the caller asked for; parse only checked content."""
     keep(plain, trail)
     if posted.parse is None:
         return response if response is plain else keep(response, trail)
     try:
         parsed = posted.parse(plain)
     except Exception as error:
-        # Whoever declines in prose does not write what was to be parsed.
+        # A model that declines in prose does not produce the format to parse.
         if trail.ruling is not None:
             note(error, trail.ruling)
         keep(error, trail)

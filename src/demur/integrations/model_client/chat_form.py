@@ -42,13 +42,13 @@ _TOOLS = {"tool", "function"}
 
 
 def refusing_message(ruling: Ruling) -> dict[str, Any]:
-    """Return the message that refuses: words, then the line, where OpenAI's models say it."""
+    """Return a refusal message: words, then the line, in OpenAI's `refusal` field."""
     assert ruling.refusal is not None
     return to_openai(ruling.refusal, words=ruling.words)
 
 
 def said_by(view: Any, choice: Any) -> Said:
-    """Return what a choice of a completion says."""
+    """Return the texts and calls of a choice of a completion."""
     message = field(choice, "message")
     asks = bool(field(message, "tool_calls") or field(message, "function_call"))
     refusing = field(message, "refusal")
@@ -58,9 +58,9 @@ def said_by(view: Any, choice: Any) -> Said:
 
 
 class ChatKinds(NamedTuple):
-    """The types in which one SDK has chats; of its streams, the one that is awaited comes last.
+    """An SDK's types for chat completions; each pair is sync, then async.
 
-    `message` gives the fields of a message that refuses.
+    `make_message` returns the fields of a refusal message.
     """
 
     completion: Any
@@ -72,7 +72,7 @@ class ChatKinds(NamedTuple):
 
 
 class ChatForm:
-    """Reads and writes what chat completions send and get."""
+    """Reads and writes requests and responses of chat completions."""
 
     def __init__(self, kinds: ChatKinds, settings: Settings, *, awaits: bool) -> None:
         self._kinds = kinds
@@ -80,7 +80,7 @@ class ChatForm:
         self._awaits = awaits
 
     def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
-        """Return what is new in a request."""
+        """Return the new part of a request."""
         messages = listed(body.get("messages"))
         calls = {
             field(call, "id"): field(call, "function") or field(call, "custom")
@@ -91,7 +91,7 @@ class ChatForm:
         return turn_of(messages, reading, self._settings.refused, whole=whole)
 
     def own(self, answer: Any, posted: Posted) -> Any:
-        """Return what a function gave as a completion, or a stream of one."""
+        """Return the value of a fallback function as a completion or a stream."""
         head = {"id": _PATH_ID, "created": 0, "model": posted.model, "object": "chat.completion"}
         stream = self._kinds.streams[self._awaits]
         return owned(answer, posted, Kind(self._kinds.completion, stream, "choices", head))
@@ -110,7 +110,7 @@ class ChatForm:
         return self._kinds.completion.model_validate(data)
 
     def replaced(self, response: Any, refused: Mapping[int, Ruling]) -> Any:
-        """Return a completion whose choices of these numbers refuse."""
+        """Return a completion with these choices replaced by refusals."""
         choices = [
             self._refusing(choice, refused[number]) if number in refused else choice
             for number, choice in enumerate(response.choices)
@@ -129,12 +129,12 @@ class ChatForm:
         return AsyncSaidStream(events, kind) if self._awaits else SaidStream(events, kind)
 
     def guarded_stream(self, opened: Opened, posted: Posted) -> Any:
-        """Return a stream of the chunks that may leave."""
+        """Return a stream of the cleared chunks."""
         cutter = Cutter(self._stream(posted), opened, self._settings, awaits=self._awaits)
         return self._kinds.guarded[self._awaits](opened.stream, cutter)
 
     def unparsed(self, response: Any, posted: Posted) -> Any:
-        """Return a completion as it is parsed: what refuses has no content to parse."""
+        """Return a refusing completion in the parsed type; it has no content to parse."""
         assert posted.parse is not None
         return posted.parse(response)
 
@@ -142,7 +142,7 @@ class ChatForm:
         return ChatStream(self._kinds.chunks, self._kinds.message, int(posted.body.get("n") or 1))
 
     def _refusing(self, choice: Any, ruling: Ruling) -> Any:
-        # Tool calls and probabilities of tokens go with the message that they were part of.
+        # The new message drops tool calls; token log probabilities would spell the old text.
         message = type(choice.message).model_validate(self._kinds.message(ruling))
         update = {"message": message, "finish_reason": "stop", "logprobs": None}
         return choice.model_copy(update=update)
@@ -151,7 +151,7 @@ class ChatForm:
 def _is_answer(message: Any) -> bool:
     if field(message, "role") != "assistant":
         return False
-    # A refusal of ours is no answer to what stands above it.
+    # demur's own refusal does not answer the messages before it.
     return not (is_refusal(field(message, "refusal")) or is_refusal(_content(message)))
 
 

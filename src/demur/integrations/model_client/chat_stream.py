@@ -9,24 +9,24 @@ from demur.integrations.model_client.turn import field
 
 __all__ = ["ChatStream", "ChunkKinds"]
 
-# What is no field of its own in some SDKs, and tells of no refusal.
+# Fields that some SDKs keep in `model_extra` and that carry no refusal.
 _USUAL = frozenset(
     {"audio", "content", "delta", "finish_reason", "function_call", "index", "logprobs"}
     | {"role", "tool_calls"}
 )
-# Where providers and gateways say what is no part of the answer.
+# Fields in which providers and gateways report about an answer.
 _BESIDE = ("moderation", "provider_specific_fields")
 
 
 class ChunkKinds(NamedTuple):
-    """The types of an SDK for one choice in a chunk, and for what it adds."""
+    """An SDK's types for a choice of a chunk and for its delta."""
 
     choice: Any
     delta: Any
 
 
 class ChatStream:
-    """Chunks of a completion. Its answers are the choices, by number, and have one part."""
+    """Chunks of a completion. Each choice is one answer with one part."""
 
     def __init__(
         self, kinds: ChunkKinds, message: Callable[[Ruling], dict[str, Any]], choices: int
@@ -39,12 +39,12 @@ class ChatStream:
         self._refusals: dict[Hashable, str] = {}
 
     def is_plain(self, event: Any) -> bool:
-        """Return whether a chunk adds text and says nothing else, in fields known or new."""
+        """Return whether a chunk only adds text, in known and unknown fields alike."""
         choices = event.choices
         return bool(choices) and _is_silent(event) and all(map(_is_plain, choices))
 
     def portions(self, event: Any) -> Sequence[Portion]:
-        """Return what a chunk says, choice by choice."""
+        """Return the content of a chunk, choice by choice."""
         self._latest = event
         if not event.choices:
             return [Portion(event, answer=None)]
@@ -54,14 +54,14 @@ class ChatStream:
         return [self._portion(chunk) for chunk in (*apart, final)]
 
     def without(self, event: Any) -> Any | None:
-        """Return a chunk without text."""
+        """Return a chunk without its text."""
         left = [one for one in map(self._bare, event.choices) if one is not None]
         if not left and field(event, "usage") is None:
             return None
         return event.model_copy(update={"choices": left})
 
     def left(self, event: Any) -> None:
-        """Do nothing: nothing that chunks open has to be closed."""
+        """Do nothing: chunks open nothing that would have to be closed."""
 
     def more(self, part: Hashable, text: str) -> Any:
         """Return a chunk that adds text to a choice."""
@@ -85,7 +85,7 @@ class ChatStream:
         delta, index = choice.delta, choice.index
         refusing = field(delta, "refusal")
         if refusing:
-            # It has no place in the text, and is held back until it is judged with it.
+            # Refusal text has no position in the answer; hold it back until it is checked.
             refusing = self._refusals[index] = self._refusals.get(index, "") + refusing
         return Portion(
             chunk,
@@ -98,14 +98,14 @@ class ChatStream:
         )
 
     def _bare(self, choice: Any) -> Any | None:
-        """Return a choice without the text it adds; None if that was all, or it only repeats."""
+        """Return a choice without its text; None if nothing else is in it."""
         others = choice.delta.model_dump(exclude_none=True, exclude={"content"})
         if choice.index in self._begun:
             others.pop("role", None)
         self._begun.add(choice.index)
         if not others and not choice.finish_reason:
             return None
-        # Probabilities of tokens spell the text that is held back.
+        # Token log probabilities would spell the text that is held back.
         delta = self._kinds.delta.model_validate(others)
         return choice.model_copy(update={"delta": delta, "logprobs": None})
 
@@ -125,7 +125,7 @@ def _is_plain(choice: Any) -> bool:
 
 
 def _is_silent(holder: Any) -> bool:
-    """Return whether nothing is said in fields that are not part of every chunk."""
+    """Return whether all fields outside the standard ones are empty."""
     known, extra = vars(holder), holder.model_extra
     if any(known.get(name) is not None for name in _BESIDE):
         return False

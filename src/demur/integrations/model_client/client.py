@@ -25,14 +25,14 @@ _LEFT_OUT = {"Omit", "NotGiven"}
 
 
 class UnguardableError(DemurError):
-    """A client that is built otherwise than this adapter knows."""
+    """The client is built differently from the versions that demur knows."""
 
 
 class Guarding(NamedTuple):
-    """How the requests of a client are guarded: the form of each path, and the settings.
+    """How to guard a client: the API format of each path, and the settings.
 
-    Of a path only the end counts, and `*` in it stands for anything. `probe` finds, in a
-    client, a method through which guarded requests go.
+    Paths match by their end; `*` matches anything. `probe` returns the method through which a
+    client sends guarded requests.
     """
 
     forms: Mapping[str, Form]
@@ -42,15 +42,15 @@ class Guarding(NamedTuple):
 
 
 def guarded(client: Any, guarding: Guarding) -> Any:
-    """Return a copy of `client` that guards; copies made of it guard, too.
+    """Return a guarded copy of `client`; copies of that copy are guarded, too.
 
     Raises:
-        UnguardableError: Its requests would not pass the guard.
+        UnguardableError: The client's requests would bypass the checks.
     """
     double = copy.copy(client)
     state = vars(double)
     for name in [name for name in state if _is_cached(client, name)]:
-        # What was made for the user's client sends around the guard.
+        # Cached resources of the original client would bypass the checks.
         del state[name]
     post = _post(client, double, guarding)
     state["post"] = post
@@ -59,8 +59,8 @@ def guarded(client: Any, guarding: Guarding) -> Any:
             state[name] = _copying(_own(name, client, double), guarding)
     if guarding.probe(double) is not post:
         raise UnguardableError(
-            "requests of this client cannot be guarded",
-            help="use a client that this version of demur was tested with",
+            "demur cannot guard this version of the client",
+            help="use a version that demur was tested with",
         )
     return double
 
@@ -70,9 +70,9 @@ def _is_cached(client: Any, name: str) -> bool:
 
 
 def _own(name: str, client: Any, double: Any) -> Callable[..., Any]:
-    """Return a method of the copy: the keys and addresses that are set there are its own."""
+    """Return a method bound to the copy, so that it uses the copy's keys and URLs."""
     if name in vars(client):
-        # It is guarded already, and stays so.
+        # The client is guarded already; keep that guard.
         return cast("Callable[..., Any]", getattr(client, name))
     return cast("Callable[..., Any]", getattr(type(client), name).__get__(double))
 
@@ -85,7 +85,7 @@ def _copying(make: Callable[..., Any], guarding: Guarding) -> Callable[..., Any]
 
 
 def _post(client: Any, double: Any, guarding: Guarding) -> Callable[..., Any]:
-    """Return what takes the place of the client's `post`."""
+    """Return the replacement for the client's `post`."""
     send = _own("post", client, double)
     calls = {
         path: ModelCall(form, guarding.settings, awaits=guarding.awaits)
@@ -117,12 +117,12 @@ def _posted(send: Callable[..., Any], path: str, named: Mapping[str, Any]) -> Po
     if not isinstance(body, Mapping):
         raise InputTypeError.expected("the body of a guarded request", "a mapping", body)
     extra = options.pop("extra_json", None) or {}
-    # What a caller adds to the body replaces what stands there, so it is what has to be judged.
+    # `extra_body` overrides fields of the body, so check the merged body.
     whole = {name: _whole(value) for name, value in {**body, **extra}.items()}
     whole = {name: value for name, value in whole.items() if not _is_left_out(value)}
     headers = {key.lower(): value for key, value in (options.get("headers") or {}).items()}
     streams = bool(named.get("stream"))
-    # What is parsed is judged before, so it is parsed here.
+    # Parse here, after the check.
     parse = None if streams else options.pop("post_parser", None)
     rest = {name: value for name, value in named.items() if name not in {"body", "options"}}
     return Posted(
@@ -136,7 +136,7 @@ def _posted(send: Callable[..., Any], path: str, named: Mapping[str, Any]) -> Po
 
 
 def _whole(value: Any) -> Any:
-    """Return a value that can be read more than once: messages may come from a generator."""
+    """Return a value that can be read more than once; messages may come from a generator."""
     return list(value) if hasattr(value, "__next__") else value
 
 

@@ -21,26 +21,26 @@ __all__ = ["Cutter", "StreamForm"]
 
 
 class StreamForm(Rewrites, Protocol):
-    """How the events of one interface carry text. One is made for each stream."""
+    """How the events of one API carry text. Each stream gets its own instance."""
 
     def is_plain(self, event: Any) -> bool:
-        """Return whether an event does nothing but add to an answer: it tells of no refusal."""
+        """Return whether an event only adds to an answer, and so carries no refusal."""
 
     def portions(self, event: Any) -> Sequence[Portion]:
-        """Return what an event says, answer by answer."""
+        """Return the content of an event, answer by answer."""
 
     def left(self, event: Any) -> None:
-        """Note that an event is handed on: what it opens has to be closed."""
+        """Note that an event was sent; a refusal must close what it opened."""
 
     def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:
-        """Return the events that end an answer with a refusal, after those that have left."""
+        """Return the events that end an answer with a refusal, after those already sent."""
 
     def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
-        """Return whether nothing more is to come once these answers have ended."""
+        """Return whether the stream is complete once these answers have ended."""
 
 
 class Cutter:
-    """Takes the events of one stream and returns those that may leave."""
+    """Takes the events of one stream and returns those that are cleared."""
 
     def __init__(
         self, form: StreamForm, opened: Opened, settings: Settings, *, awaits: bool
@@ -57,10 +57,10 @@ class Cutter:
         self.over = False
 
     def feed(self, event: Any) -> Steps[list[Any]]:
-        """Return the events to hand on after this one came.
+        """Take an event and return the events to send now.
 
         Raises:
-            Refused: What the model says may not leave, and the settings say to raise that.
+            Refused: The answer is refused, and the settings ask for an exception.
         """
         if not self._form.is_plain(event):
             self._reader.feed(event)
@@ -72,7 +72,7 @@ class Cutter:
         return out
 
     def finish(self) -> Steps[list[Any]]:
-        """Return the events to hand on once the stream has come to its end, however it did."""
+        """Return the events to send after the end of the stream."""
         out: list[Any] = []
         for name, answer in self._answers.items():
             if not answer.ended and name not in self._refused:
@@ -81,11 +81,11 @@ class Cutter:
         return out
 
     def declined(self) -> Steps[None]:
-        """Rule on whether the model refused; only once, and not if it was cut short."""
+        """Check for a refusal by the model: once, and not after demur refused the answer."""
         if self._finished or self._refused:
             return
         self._finished = True
-        # Whoever asks for calls goes on, however politely.
+        # An answer with tool calls goes on, so its text is no refusal.
         texts = [
             "" if one.asks else one.stream.text
             for one in self._answers.values()
@@ -96,12 +96,12 @@ class Cutter:
         for text in texts or [""]:
             ruling = yield self._point("model", answer, text=text or None, prompt=self._prompt)
             rulings.append(ruling)
-            # A typed refusal stands for the whole stream, and is on record once.
+            # A typed refusal applies to the whole stream; record it once.
             answer = None
         self._attempted(rulings)
 
     def failed(self, error: Exception) -> Steps[None]:
-        """Rule on whether an error that broke the stream is a refusal."""
+        """Check whether an error that broke the stream is a refusal."""
         self._finished = True
         ruling = yield self._point("model", error, prompt=self._prompt)
         if ruling.findings:
@@ -122,11 +122,11 @@ class Cutter:
             return self._beside(event)
         answer = self._answers.setdefault(name, Answer(self._form, self._listen))
         if answer.ended:
-            # What comes after the end is not looked at any more, so it says nothing.
+            # Text after the end is never checked, so it is dropped.
             rest = self._form.without(event) if portion.text else event
             return self._left([rest] if rest is not None and answer.knows(portion) else [])
         if portion.ends and portion.text:
-            # What ends an answer stands after its last text.
+            # Send the text first, then the event that ends the answer.
             more = self._form.more(portion.part, portion.text)
             answer.take(portion._replace(event=more, ends=False))
             portion = portion._replace(event=self._form.without(event), text="")
@@ -136,7 +136,7 @@ class Cutter:
         return self._left(answer.leaving())
 
     def _beside(self, event: Any) -> list[Any]:
-        """Return an event that is of no answer, or hold it where one is held back."""
+        """Return an event that belongs to no answer; hold it while an answer is held back."""
         holding = next((one for one in self._answers.values() if one.holds), None)
         if holding is None:
             return self._left([event])

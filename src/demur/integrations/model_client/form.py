@@ -13,10 +13,10 @@ __all__ = ["Form", "Opened", "Posted", "Said"]
 class Posted(NamedTuple):
     """A request on its way to a provider.
 
-    `parse` makes of a response what the caller asked for; `raw` says that the caller wants
-    the HTTP response, `streams` that the answer comes in events. `is_stream` tells it from the
-    answer, where a request may be served otherwise than it asks, and `served` reads from it
-    which model it is from, where it says so.
+    `parse` converts a response to the type that the caller asked for. `raw` means that the
+    caller wants the HTTP response, `wants_stream` that it wants events. `is_stream` tells from
+    an answer whether it is a stream, for hosts that may ignore the request's wish.
+    `find_served_model` reads from an answer which model gave it.
     """
 
     send: Callable[[dict[str, Any]], Any]
@@ -30,19 +30,19 @@ class Posted(NamedTuple):
 
     @property
     def model(self) -> str:
-        """The model that is asked."""
+        """The requested model."""
         return str(self.body.get("model", ""))
 
     def gave_stream(self, answer: Any) -> bool:
-        """Return whether an answer comes in events."""
+        """Return whether an answer is a stream."""
         return self.streams if self.is_stream is None else self.is_stream(answer)
 
 
 class Said(NamedTuple):
-    """One choice of a response: what to read a typed refusal from, and its texts.
+    """One choice of a response: its texts, and the `source` to read a typed refusal from.
 
-    `asks`: it asks for calls, so whatever it says, it goes on. `refusing` are the words of a
-    typed refusal, which are shown as well.
+    With `has_calls`, the choice asks for tool calls, so its text is no refusal.
+    `refusal_text` is the text of a typed refusal, which callers show as well.
     """
 
     view: Any
@@ -52,18 +52,18 @@ class Said(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All that it answers, as whoever shows it puts it together."""
+        """The answer as clients join it."""
         return "".join(self.texts)
 
     @property
     def readings(self) -> tuple[str, ...]:
-        """All its words, and also with their parts kept apart where there are several."""
+        """The joined text, and also its parts on separate lines if there are several."""
         parts = [*filter(None, (*self.texts, self.refusing))]
         return tuple(dict.fromkeys(filter(None, ("".join(parts), "\n".join(parts)))))
 
 
 class Opened(NamedTuple):
-    """A stream that was opened, to be guarded while it is read."""
+    """An open stream, to be filtered while it is read."""
 
     stream: Any
     turn: Turn
@@ -71,36 +71,36 @@ class Opened(NamedTuple):
 
 
 class Form(Protocol):
-    """How one interface of a provider asks and answers."""
+    """How one API of a provider represents requests, responses and refusals."""
 
     def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
-        """Return what is new in a request."""
+        """Return the new part of a request."""
 
     def own(self, answer: Any, posted: Posted) -> Any:
-        """Return what a function gave in a model's place, in the client's own type.
+        """Return the value of a fallback function in the client's own type.
 
         Raises:
-            UnjudgedError: It is no answer of this interface.
+            UncheckedAnswerError: It is no answer of this API.
         """
 
     def said(self, response: Any) -> Sequence[Said]:
         """Return the choices of a response.
 
         Raises:
-            UnjudgedError: It has none that could be read.
+            UncheckedAnswerError: The response has no readable choices.
         """
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Any:
-        """Return a response that refuses, where no model was asked."""
+        """Return a refusing response for a request that was not sent."""
 
     def replaced(self, response: Any, refused: Mapping[int, Ruling]) -> Any:
-        """Return a response whose choices of these numbers refuse."""
+        """Return a response with these choices replaced by refusals."""
 
     def refusing_stream(self, ruling: Ruling, posted: Posted) -> Any:
-        """Return a stream that refuses, where no model was asked."""
+        """Return a refusing stream for a request that was not sent."""
 
     def guarded_stream(self, opened: Opened, posted: Posted) -> Any:
-        """Return a stream of what may leave."""
+        """Return a stream of the cleared events."""
 
     def unparsed(self, response: Any, posted: Posted) -> Any:
-        """Return a response that refuses in the type that the caller has it parsed to."""
+        """Return a refusing response in the type that the caller parses to."""

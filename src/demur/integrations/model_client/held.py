@@ -11,18 +11,18 @@ __all__ = ["Answer", "Piece", "Portion", "Rewrites"]
 
 
 class Piece(NamedTuple):
-    """Text of one part of an answer: of a choice, a block, or a content part."""
+    """Text of one part of an answer: a choice, a block, or a content part."""
 
     part: Hashable
     text: str
 
 
 class Portion(NamedTuple):
-    """What an event says of one answer; of none if `answer` is None.
+    """The content of an event for one answer; for none if `answer` is None.
 
-    `text` is added to a `part` of it. `wholes` are texts of parts that are repeated from
-    their beginning to their end. `asks`: it is of a call that somebody else has to make, which
-    leaves only once the whole answer is judged. `ends`: nothing more is said.
+    The event adds `text` to a `part` of the answer. `whole_texts` repeat complete parts. With
+    `has_calls`, it belongs to a tool call of the client, and is held until the whole answer is
+    checked. `is_last` ends the answer.
     """
 
     event: Any
@@ -35,17 +35,17 @@ class Portion(NamedTuple):
 
 
 class Rewrites(Protocol):
-    """How events are taken apart where only some of their text may leave."""
+    """How to split events of which only some text is cleared."""
 
     def without(self, event: Any) -> Any | None:
-        """Return an event without the text that it adds; None if nothing else is in it."""
+        """Return an event without its text; None if nothing else is in it."""
 
     def more(self, part: Hashable, text: str) -> Any:
         """Return an event that adds text to a part."""
 
 
 class _Held:
-    """An event that waits until the answer has left up to a place."""
+    """An event that waits until the answer is cleared up to a position."""
 
     def __init__(self, portion: Portion, until: int) -> None:
         self.event = portion.event
@@ -57,7 +57,7 @@ class _Held:
 
 
 class Answer:
-    """One answer of a model while it comes. All of its text is judged as one."""
+    """The events of one answer, held until their text is cleared. All text is checked as one."""
 
     def __init__(self, form: Rewrites, listen: Callable[[], "AnswerStream"]) -> None:
         self._form = form
@@ -73,16 +73,16 @@ class Answer:
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing more of it may leave."""
+        """Whether the guards stopped the answer."""
         return self.stream is not None and self.stream.stopped
 
     @property
     def holds(self) -> bool:
-        """Whether anything is held back."""
+        """Whether any event is held back."""
         return bool(self._held)
 
     def take(self, portion: Portion) -> None:
-        """Take in what an event says."""
+        """Take in the content of an event."""
         self.asks = self.asks or portion.asks
         if portion.text:
             self._texts[portion.part] = self._texts.get(portion.part, "") + portion.text
@@ -93,11 +93,11 @@ class Answer:
         self._held.append(_Held(portion, self._said))
 
     def leaving(self) -> list[Any]:
-        """Return the events that may leave now, in the order in which they came."""
+        """Return the events that are cleared now, in order."""
         out: list[Any] = []
         while self._held:
             first = self._held[0]
-            # INVARIANT: no call leaves with an answer that is refused.
+            # INVARIANT: no tool call of a refused answer is sent.
             if first.asks and not self.ended:
                 break
             if first.until > self._free:
@@ -108,7 +108,7 @@ class Answer:
         return out
 
     def allow(self, rest: str) -> None:
-        """Let all of it leave; `rest` is what is still to be shown, with what is added to it."""
+        """Clear the whole answer; `rest` is the text still to show, with added help lines."""
         added = rest[self._said - self._free :]
         self._free = self._said
         self.ended = True
@@ -118,11 +118,11 @@ class Answer:
             self._held.insert(texts[-1] if texts else 0, _Held(Portion(event), self._said))
 
     def drop(self) -> None:
-        """Let nothing of what is held back leave, ever."""
+        """Drop all events that are held back."""
         self._held.clear()
 
     def knows(self, portion: Portion) -> bool:
-        """Return whether an event repeats nothing but what was said."""
+        """Return whether an event only repeats known texts."""
         return all(text in self._texts.values() for _, text in portion.wholes)
 
     def _say(self, text: str) -> None:
@@ -138,7 +138,7 @@ class Answer:
             self._say(text.removeprefix(before))
 
     def _beginning(self, first: _Held) -> list[Any]:
-        """Return as much of an event as may leave."""
+        """Return the cleared beginning of an event."""
         ready = len(first.text) - (first.until - self._free)
         if ready <= 0:
             return []

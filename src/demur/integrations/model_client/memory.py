@@ -18,7 +18,7 @@ _MOST = 4_096
 
 
 class Memory:
-    """Remembers texts that were refused, by digest; the oldest are forgotten beyond `most`."""
+    """Refused texts, by digest; beyond `max_entries` the oldest are dropped."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -32,7 +32,7 @@ class Memory:
         return isinstance(text, str) and _digest(text) in self._digests
 
     def add(self, texts: Iterable[str]) -> None:
-        """Remember texts; one that is empty says nothing."""
+        """Add texts; skip empty ones."""
         with self._lock:
             for digest in (_digest(text) for text in texts if text.strip()):
                 self._digests.pop(digest, None)
@@ -41,17 +41,17 @@ class Memory:
                 del self._digests[next(iter(self._digests))]
 
 
-# A client may be guarded anew for each request, and refuse what another has refused.
+# A client may be guarded anew for each request, so its copies share the refused texts.
 _MEMORIES: WeakKeyDictionary[Any, Memory] = WeakKeyDictionary()
 
 
 def memory_of(by: Any) -> Memory:
-    """Return the memory of an enforcer or a gate, which all that it guards have in common."""
+    """Return the refused texts that all clients of an enforcer or a gate share."""
     return _MEMORIES.setdefault(by, Memory())
 
 
 def is_refusal(text: object) -> bool:
-    """Return whether a text ends in a line that refuses: it is ours, and no model's answer."""
+    """Return whether a text ends in a refusal line, so that demur wrote it and not a model."""
     return from_openai({"refusal": text}) is not None
 
 

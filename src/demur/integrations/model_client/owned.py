@@ -10,13 +10,13 @@ from demur.integrations.model_client.turn import field
 
 __all__ = ["Kind", "entries", "is_iterator", "owned", "unjudged"]
 
-_HELP = "give what the client itself gives: its own type, or a stream, and awaited where it is"
+_HELP = "return the client's own response type or stream, awaited if the client is async"
 
 
 class Kind(NamedTuple):
-    """The type of a client's answers, and that of its streams.
+    """The types of a client's answers and streams.
 
-    `says` is the field in which an answer says something, and `head` what may be left out.
+    `content_field` is the field with an answer's content; `defaults` fill missing fields.
     """
 
     answer: Any
@@ -26,10 +26,10 @@ class Kind(NamedTuple):
 
 
 def owned(answer: Any, posted: Posted, kind: Kind) -> Any:
-    """Return an answer in the type in which the client has it; a stream has to be one already.
+    """Return an answer in the client's own type; a stream must have that type already.
 
     Raises:
-        UnjudgedError: It is nothing of the kind.
+        UncheckedAnswerError: It cannot be converted.
     """
     if posted.gave_stream(answer):
         if posted.is_stream is None and not isinstance(answer, kind.stream):
@@ -49,10 +49,10 @@ def owned(answer: Any, posted: Posted, kind: Kind) -> Any:
 
 
 def entries(response: Any, name: str) -> Sequence[Any]:
-    """Return what a response says under a name; nothing where a client's own type has nothing.
+    """Return the entries of a response's field; empty if the client's own type has None there.
 
     Raises:
-        UnjudgedError: It is no such response.
+        UncheckedAnswerError: The response has no such field.
     """
     found = field(response, name)
     if isinstance(found, list | tuple):
@@ -63,16 +63,16 @@ def entries(response: Any, name: str) -> Sequence[Any]:
 
 
 def is_iterator(answer: Any) -> bool:
-    """Return whether an answer comes one by one, waited for or awaited."""
+    """Return whether an answer is an iterator, sync or async."""
     kind = type(answer)
     return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
 
 
 def unjudged(answer: Any) -> UnjudgedError:
-    """Return the error that says what would leave; what was never awaited is given up."""
+    """Return the error for an answer that demur cannot check; close it if it is a coroutine."""
     if inspect.iscoroutine(answer):
         answer.close()
     return UnjudgedError(
-        f"an answer of type `{type(answer).__name__}` would leave without being judged",
+        f"demur cannot check an answer of type `{type(answer).__name__}`",
         help=_HELP,
     )

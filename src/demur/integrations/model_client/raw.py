@@ -9,7 +9,7 @@ from demur.integrations.model_client.trail import Trail, trail_of
 
 __all__ = ["AsyncMadeResponse", "JudgedResponse", "MadeResponse", "RawStream", "UnjudgedError"]
 
-# What says nothing of an answer.
+# Attributes that reveal nothing of an answer.
 _SAFE = frozenset(
     {
         "aclose",
@@ -31,11 +31,11 @@ _SAFE = frozenset(
 
 
 class UnjudgedError(DemurError):
-    """What was asked for would leave without being judged."""
+    """The caller asked for content that demur cannot check."""
 
 
 class JudgedResponse:
-    """An HTTP response whose content was judged, and that gives what it was parsed to."""
+    """An HTTP response with checked content; `parse` returns the parsed value."""
 
     def __init__(self, response: Any, parsed: Any) -> None:
         self._response = response
@@ -53,7 +53,7 @@ class JudgedResponse:
         return getattr(self._response, name)
 
     def parse(self, **given: Any) -> Any:
-        """Return what the response was parsed to, awaited where the SDK has it so."""
+        """Return the parsed value, as an awaitable if the SDK's `parse` is async."""
         if given:
             return self._response.parse(**given)
         if not inspect.iscoroutinefunction(self._response.parse):
@@ -62,9 +62,9 @@ class JudgedResponse:
 
 
 class RawStream:
-    """An HTTP response that is a stream: `parse` gives it guarded, and nothing else gives it.
+    """An HTTP response with a stream, readable only by `parse`, which filters it.
 
-    With `trusts_bytes`, whoever reads bytes gets them as they come.
+    With `allow_raw_bytes`, callers may also read unchecked bytes.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class RawStream:
         if self._trusts_bytes or name in _SAFE:
             return value
         raise UnjudgedError(
-            f"`{name}` of a stream would leave without being judged",
-            help="read it by `parse()`, or set `trusts_bytes`",
+            f"demur cannot check `{name}` of a stream",
+            help="read the stream by `parse()`, or set `trusts_bytes`",
         )
 
     def parse(self, **given: Any) -> Any:
-        """Return the guarded stream, awaited where the SDK has it so."""
+        """Return the filtered stream, as an awaitable if the SDK's `parse` is async."""
         stream = self._response.parse(**given)
         return self._awaited(stream) if inspect.isawaitable(stream) else self._kept(stream)
 
@@ -102,14 +102,14 @@ class RawStream:
         return self._kept(await stream)
 
     def _kept(self, stream: Any) -> Any:
-        # The connection can be read once.
+        # A connection can be read only once.
         if self._guarded is None:
             self._guarded = self._guard(stream)
         return self._guarded
 
 
 class MadeResponse:
-    """In place of an HTTP response, where a function gave what one is parsed to."""
+    """Stands for the HTTP response when a fallback function returned the parsed value."""
 
     headers: Mapping[str, str] = {}
 
@@ -117,7 +117,7 @@ class MadeResponse:
         self._parsed = parsed
 
     def parse(self, **_given: Any) -> Any:
-        """Return what the function gave."""
+        """Return the function's value."""
         return self._parsed
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class MadeResponse:
 
 
 class AsyncMadeResponse:
-    """In place of an HTTP response, like `MadeResponse`, to be awaited."""
+    """The async variant of `LocalResponse`."""
 
     headers: Mapping[str, str] = {}
 
@@ -135,7 +135,7 @@ class AsyncMadeResponse:
         self._parsed = parsed
 
     async def parse(self, **_given: Any) -> Any:
-        """Return what the function gave."""
+        """Return the function's value."""
         return self._parsed
 
     async def close(self) -> None:

@@ -42,7 +42,7 @@ _APPROVAL = "mcp_approval_response"
 
 
 class ResponsesKinds(NamedTuple):
-    """The types in which one SDK has responses; of its streams, the awaited one comes last."""
+    """An SDK's types for responses; each pair is sync, then async."""
 
     made: Made
     streams: tuple[Any, Any]
@@ -50,7 +50,7 @@ class ResponsesKinds(NamedTuple):
 
 
 class ResponsesForm:
-    """Reads and writes what `responses` sends and gets."""
+    """Reads and writes requests and responses of `responses`."""
 
     def __init__(self, kinds: ResponsesKinds, settings: Settings, *, awaits: bool) -> None:
         self._kinds = kinds
@@ -59,20 +59,20 @@ class ResponsesForm:
         self._awaits = awaits
 
     def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
-        """Return what is new in a request."""
+        """Return the new part of a request."""
         given = body.get("input")
         said = [{"role": "user", "content": given}] if isinstance(given, str) else listed(given)
         items = [*listed(body.get("items")), *said]
         calls = {field(item, "call_id"): item for item in items if field(item, "name")}
         reading = Reading(_is_answer, _is_ours, partial(_read, calls))
         turn = turn_of(items, reading, self._settings.refused, whole=whole)
-        # What a stored prompt is filled with is said as well, each time.
+        # The variables of a stored prompt are new in each request.
         filled = text_of(list((field(body.get("prompt"), "variables") or {}).values()))
         texts = tuple(filter(None, (filled, *turn.said)))
         return turn._replace(text="\n".join(texts), said=texts)
 
     def own(self, answer: Any, posted: Posted) -> Any:
-        """Return what a function gave as a response, or a stream of one."""
+        """Return the value of a fallback function as a response or a stream."""
         head = {
             "id": "resp_demur",
             "object": "response",
@@ -86,7 +86,7 @@ class ResponsesForm:
         return owned(answer, posted, Kind(self._made.kind, stream, "output", head))
 
     def said(self, response: Any) -> Sequence[Said]:
-        """Return the response as the one choice there is."""
+        """Return the response as its only choice."""
         items = entries(response, "output")
         texts = texts_of(items)
         asks = any(field(item, "type") in CALLS for item in items)
@@ -97,7 +97,7 @@ class ResponsesForm:
         return self._made.response(ruling, posted, [item_of(ruling)])
 
     def replaced(self, response: Any, refused: Mapping[int, Ruling]) -> Any:
-        """Return a response that refuses in place of all that it said and asked for."""
+        """Return a response with all its output replaced by a refusal."""
         [ruling] = refused.values()
         item = self._made.message(item_of(ruling), response)
         return response.model_copy(update={"output": [item], "status": "completed"})
@@ -113,26 +113,26 @@ class ResponsesForm:
         return AsyncSaidStream(events, kind) if self._awaits else SaidStream(events, kind)
 
     def guarded_stream(self, opened: Opened, posted: Posted) -> Any:
-        """Return a stream of the events that may leave."""
+        """Return a stream of the cleared events."""
         form = ResponsesStream(self._made, posted)
         cutter = Cutter(form, opened, self._settings, awaits=self._awaits)
         return self._kinds.guarded[self._awaits](opened.stream, cutter)
 
     def unparsed(self, response: Any, posted: Posted) -> Any:
-        """Return a response as it is parsed: what refuses has no text to parse."""
+        """Return a refusing response in the parsed type; it has no text to parse."""
         assert posted.parse is not None
         return posted.parse(response)
 
 
 class ItemsForm(ResponsesForm):
-    """Reads items that are kept for a model to read later; no model answers."""
+    """Reads items that the provider stores for a model to read later; no model answers."""
 
     def said(self, response: Any) -> Sequence[Said]:  # noqa: ARG002 - part of the form
-        """Return nothing: nobody says anything."""
+        """Return no choices: no model answers."""
         return ()
 
     def refusing(self, ruling: Ruling, posted: Posted) -> Any:  # noqa: ARG002 - part of the form
-        """Raise: what keeps items has no way to refuse."""
+        """Raise: this API cannot represent a refusal."""
         raise keep(Refused(ruling), Trail(prompt=ruling))
 
 
@@ -143,10 +143,10 @@ def _is_output(item: Any) -> bool:
 def _is_answer(item: Any) -> bool:
     if field(item, "role") == "assistant":
         content = field(item, "content")
-        # A refusal of ours is no answer to what stands above it.
+        # demur's own refusal does not answer the items before it.
         parts = [content] if isinstance(content, str) else listed(content)
         return not any(is_refusal(_refusal(part)) for part in parts)
-    # Calls and reasoning are the model's, too, and have no role.
+    # Calls and reasoning come from the model, too, and have no role.
     return field(item, "type") not in {None, "message", _APPROVAL} and not _is_output(item)
 
 

@@ -9,12 +9,12 @@ from demur.integrations.model_client.form import Posted
 
 __all__ = ["Kinds", "Made", "Place", "item_of"]
 
-# From a response, and the `type` of an event or of an item, to the type that it has there.
+# Maps a response and the `type` of an event or item to the SDK's type for it.
 Kinds = Callable[[Any, str], Any]
 
 
 class Place(NamedTuple):
-    """Where in a response a refusal stands, and the number of the event before it."""
+    """The position of a refusal in a response, and the number of the event before it."""
 
     item: str
     output: int
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 def item_of(ruling: Ruling, name: str | None = None) -> dict[str, Any]:
-    """Return an item that refuses."""
+    """Return a refusing item."""
     assert ruling.refusal is not None
     part = to_openai_part(ruling.refusal, words=ruling.words)
     return {
@@ -36,20 +36,20 @@ def item_of(ruling: Ruling, name: str | None = None) -> dict[str, Any]:
 
 
 class Made:
-    """Makes what refuses, in the types of an SDK; `response` is the one that it has for all."""
+    """Builds refusing responses and events in the types of an SDK."""
 
     def __init__(self, response: Any, kinds: Kinds) -> None:
         self.kind = response
         self._kinds = kinds
 
     def message(self, item: Mapping[str, Any], like: Any) -> Any:
-        """Return an item in the type that it has in a response like this."""
+        """Return an item in the type that matches the response `like`."""
         return self._kinds(like, "message").model_validate(item)
 
     def response(
         self, ruling: Ruling, posted: Posted, output: list[Any], status: str = "completed"
     ) -> Any:
-        """Return a response that is not a model's."""
+        """Return a response that demur wrote in place of a model."""
         made = {
             "id": f"resp_{_id(ruling)}",
             "object": "response",
@@ -69,7 +69,7 @@ class Made:
         return self._event("response.created", 0, response, response=response)
 
     def beginning(self, ruling: Ruling, response: Any, place: Place) -> list[Any]:
-        """Return the event that begins the item in which a refusal is said."""
+        """Return the event that begins the item of a refusal."""
         item = {**item_of(ruling, place.item), "content": [], "status": "in_progress"}
         said = {"output_index": place.output, "item": item}
         return [self._event("response.output_item.added", place.number + 1, response, **said)]
@@ -77,7 +77,7 @@ class Made:
     def closing(
         self, ruling: Ruling, response: Any, place: Place, unfinished: Sequence[Any] = ()
     ) -> list[Any]:
-        """Return the events that say a refusal and end its part, its item and the response."""
+        """Return the events that write a refusal and end its part, its item and the response."""
         item = item_of(ruling, place.item)
         [part] = item["content"]
         words = part["refusal"]

@@ -15,7 +15,7 @@ _DELTA = "response.output_text.delta"
 _REFUSING = "response.refusal.delta"
 _SHOWN = {"output_text": "text", "refusal": "refusal"}
 _FINAL = {"response.completed", "response.incomplete", "response.failed"}
-# Calls that whoever reads the stream has to make; the others are the provider's.
+# Calls that the client has to make; the provider makes the others.
 CALLS = {
     "apply_patch_call",
     "computer_call",
@@ -28,7 +28,7 @@ CALLS = {
 
 
 class ResponsesStream:
-    """Events of a response. The parts of its answer are content parts, by item and number."""
+    """Events of a response. Its answer consists of content parts, by item and number."""
 
     def __init__(self, made: Made, posted: Posted) -> None:
         self._made = made
@@ -38,7 +38,7 @@ class ResponsesStream:
         self._number = 0
         self._calls: set[int] = set()
         self._refusals: dict[Hashable, str] = {}
-        # What has been seen to begin and not to end, by number.
+        # Items that have begun and not ended, by number.
         self._open: dict[int, Any] = {}
         self._contents = 0
         self._next = 0
@@ -48,7 +48,7 @@ class ResponsesStream:
         return bool(event.type == _DELTA)
 
     def portions(self, event: Any) -> Sequence[Portion]:
-        """Return what an event says of the response."""
+        """Return the content of an event."""
         if self._started is None:
             self._started = field(event, "response")
         output = field(event, "output_index")
@@ -64,17 +64,17 @@ class ResponsesStream:
         return [Portion(event, wholes=tuple(wholes), asks=asks, ends=ends)]
 
     def _refused(self, event: Any) -> Piece:
-        """Return the words of a refusal so far."""
+        """Return the text of a refusal so far."""
         part = (event.item_id, event.content_index)
         self._refusals[part] = self._refusals.get(part, "") + event.delta
         return Piece(part, self._refusals[part])
 
     def without(self, event: Any) -> None:
-        """Return nothing: an event that adds text has nothing else."""
+        """Return None: an event that adds text carries nothing else."""
 
     def more(self, part: Hashable, text: str) -> Any:
         """Return an event that adds text to a content part."""
-        # Probabilities of tokens spell the text that is held back.
+        # Token log probabilities would spell the text that is held back.
         return self._latest[part].model_copy(update={"delta": text, "logprobs": []})
 
     def left(self, event: Any) -> None:
@@ -110,7 +110,7 @@ class ResponsesStream:
 
 
 def texts_of(items: Sequence[Any]) -> list[Piece]:
-    """Return the text of each content part of messages, also where it refuses."""
+    """Return the text of each content part of messages, refusals included."""
     return [
         Piece((field(item, "id"), number), _shown(part))
         for item in items
@@ -126,7 +126,7 @@ def _shown(part: Any) -> str:
 
 
 def _wholes(event: Any) -> list[Piece]:
-    """Return the texts that the end of a part, of an item or of all repeats."""
+    """Return the complete texts that the end of a part, an item or the response repeats."""
     found: list[Piece] = []
     kind = event.type
     if kind == "response.output_text.done":

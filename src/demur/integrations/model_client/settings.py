@@ -16,7 +16,7 @@ Fallback = str | Callable[[dict[str, Any]], Any]
 
 
 class Settings(NamedTuple):
-    """What holds for all calls of a client. Build one with `settings_of`."""
+    """The settings of a guarded client. Build them with `build_settings`."""
 
     enforcer: Enforcer
     at: Occasion
@@ -41,10 +41,10 @@ def settings_of(
     trusts_history: bool,
     trusts_bytes: bool,
 ) -> Settings:
-    """Return the settings; a gate is enforced as it is.
+    """Return validated settings; a gate gets an enforcer with default options.
 
     Raises:
-        InputError: One of them cannot be used.
+        InputError: A setting is invalid.
     """
     enforcer = Enforcer.of(by)
     if on_refusal not in get_args(OnRefusal):

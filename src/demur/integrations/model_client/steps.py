@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 __all__ = ["Steps", "atake", "take"]
 
 _Result = TypeVar("_Result")
-# Each step is a function to be called; what it returns or raises goes back to who asked for it.
+# Each step is a function to call; its value or exception goes back into the generator.
 Steps = Generator[Callable[[], Any], Any, _Result]
 
 
 def take(steps: Steps[_Result]) -> _Result:
-    """Return what the steps come to."""
+    """Run the steps and return their result."""
     result: Any = None
     error: Exception | None = None
     while True:
@@ -23,12 +23,12 @@ def take(steps: Steps[_Result]) -> _Result:
         result = error = None
         try:
             result = step()
-        except Exception as raised:  # noqa: BLE001 - it is raised where the step was asked for
+        except Exception as raised:  # noqa: BLE001 - it is raised inside the generator
             error = raised
 
 
 async def atake(steps: Steps[_Result]) -> _Result:
-    """Return what the steps come to; what has to be awaited is awaited."""
+    """Run the steps, awaiting where necessary, and return their result."""
     result: Any = None
     error: Exception | None = None
     while True:
@@ -41,5 +41,5 @@ async def atake(steps: Steps[_Result]) -> _Result:
             result = step()
             if inspect.isawaitable(result):
                 result = await result
-        except Exception as raised:  # noqa: BLE001 - it is raised where the step was asked for
+        except Exception as raised:  # noqa: BLE001 - it is raised inside the generator
             error = raised

@@ -17,7 +17,7 @@ _END = object()
 
 
 class GuardedStream:
-    """A stream of an SDK that hands on only what may leave; otherwise it is that stream."""
+    """Stands for a stream of an SDK and yields only cleared events."""
 
     def __init__(self, stream: Any, cutter: Cutter) -> None:
         self._stream = stream
@@ -49,13 +49,13 @@ class GuardedStream:
         self.close()
 
     def close(self) -> None:
-        """Give the stream up; nothing more leaves, and the connection is released."""
+        """Close the stream and its connection."""
         self._release()
-        # Who is reading elsewhere finds it closed.
+        # Another thread may be reading; it finds the source closed.
         with suppress(ValueError):
             self._events.close()
         if self._cutter.complete:
-            # The answer was there, though its end was not waited for.
+            # The answer was complete, although the caller did not read to the end.
             take(self._cutter.declined())
 
     def _run(self) -> Generator[Any, None, None]:
@@ -81,7 +81,7 @@ class GuardedStream:
 
 
 class AsyncGuardedStream:
-    """A stream of an SDK that hands on only what may leave, like `GuardedStream`, to be awaited."""
+    """The async variant of `SdkStreamProxy`."""
 
     def __init__(self, stream: Any, cutter: Cutter) -> None:
         self._stream = stream
@@ -113,16 +113,16 @@ class AsyncGuardedStream:
         await self.close()
 
     async def close(self) -> None:
-        """Give the stream up; nothing more leaves, and the connection is released."""
+        """Close the stream and its connection."""
         await self._release()
-        # Who is reading elsewhere finds it closed.
+        # Another thread may be reading; it finds the source closed.
         with suppress(RuntimeError):
             await self._events.aclose()
         if self._cutter.complete:
             await atake(self._cutter.declined())
 
     async def aclose(self) -> None:
-        """Give the stream up, like `close`."""
+        """Close the stream, like `close`."""
         await self.close()
 
     async def _run(self) -> AsyncGenerator[Any, None]:
@@ -150,13 +150,13 @@ class AsyncGuardedStream:
 
 
 class _Unsent:
-    """In place of an HTTP response, for helpers that close it or look for headers."""
+    """Stands for an HTTP response, for helpers that close it or read its headers."""
 
     headers: Mapping[str, str] = {}
 
     @property
     def request(self) -> Self:
-        """In place of the request that was not sent."""
+        """Stands for the request that was not sent."""
         return self
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class _Unsent:
 
 
 class SaidStream:
-    """Events that are said without a model, in place of a stream of the `kind` of an SDK."""
+    """Stands for an SDK's stream and yields the events of a refusal."""
 
     response = _Unsent()
 
@@ -192,12 +192,12 @@ class SaidStream:
         self.close()
 
     def close(self) -> None:
-        """Give the stream up; nothing more leaves."""
+        """Close the stream."""
         self._events = iter(())
 
 
 class AsyncSaidStream:
-    """Events that are said without a model, like `SaidStream`, to be awaited."""
+    """The async variant of `RefusalStream`."""
 
     response = _Unsent()
 
@@ -225,9 +225,9 @@ class AsyncSaidStream:
         await self.close()
 
     async def close(self) -> None:
-        """Give the stream up; nothing more leaves."""
+        """Close the stream."""
         self._events = iter(())
 
     async def aclose(self) -> None:
-        """Give the stream up, like `close`."""
+        """Close the stream, like `close`."""
         await self.close()

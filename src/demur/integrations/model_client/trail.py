@@ -10,15 +10,15 @@ __all__ = ["Attempt", "Trail", "keep", "keep_ids", "note", "ruling_of", "trail_o
 _KEPT = "_demur_trail"
 # Where the stream helpers of the SDKs keep the stream that they read.
 _BEHIND = "_raw_stream"
-# What the SDKs set on each response, and read without asking whether it is there.
+# The SDKs set these on each response, and read them without a default.
 _IDS = ("_request_id", "_workspace_id")
 _Object = TypeVar("_Object")
 
 
 class Attempt(NamedTuple):
-    """One model that was asked, and whether it refused, choice by choice.
+    """One model that was asked, with a check result for each choice.
 
-    One that `failed` neither answered nor refused.
+    A model that `failed` neither answered nor refused.
     """
 
     model: str
@@ -27,18 +27,18 @@ class Attempt(NamedTuple):
 
     @property
     def ruling(self) -> Ruling | None:
-        """The ruling that counts: the first that refuses, or else the first."""
+        """The first result that refuses, or else the first."""
         refusing = (one for one in self.rulings if not one.allowed)
         return next(refusing, self.rulings[0] if self.rulings else None)
 
     @property
     def refused(self) -> bool:
-        """Whether there is no choice left that answers."""
+        """Whether every choice is a refusal."""
         return bool(self.rulings) and not any(one.allowed for one in self.rulings)
 
 
 class Trail(NamedTuple):
-    """The rulings on the prompt, on each model that was asked, and on the answer."""
+    """The check results of one call: for the prompt, for each model, and for the answer."""
 
     prompt: Ruling | None = None
     attempts: tuple[Attempt, ...] = ()
@@ -46,7 +46,7 @@ class Trail(NamedTuple):
 
     @property
     def ruling(self) -> Ruling | None:
-        """The ruling that counts in the end."""
+        """The result that decided the call."""
         if self.answer is not None and not self.answer.allowed:
             return self.answer
         if not self.attempts:
@@ -56,18 +56,18 @@ class Trail(NamedTuple):
 
     @property
     def served_by(self) -> str | None:
-        """The model that the response is from; None if none was asked, or none answered."""
+        """The model that answered; None if none was asked or none answered."""
         last = self._heard
         return None if last is None else last.model
 
     @property
     def _heard(self) -> Attempt | None:
-        """The last one of which anything was heard."""
+        """The last attempt that answered or refused."""
         return next((one for one in reversed(self.attempts) if not one.failed), None)
 
 
 def trail_of(response: Any) -> Trail | None:
-    """Return how a response, stream or error of a guarded client came about; None of others."""
+    """Return the trace of a response, stream or error of a guarded client; None for others."""
     kept = getattr(response, _KEPT, None)
     if kept is None:
         kept = getattr(getattr(response, _BEHIND, None), _KEPT, None)
@@ -75,26 +75,26 @@ def trail_of(response: Any) -> Trail | None:
 
 
 def ruling_of(response: Any) -> Ruling | None:
-    """Return the ruling that counts for a response, stream or error of a guarded client."""
+    """Return the check result that decided a response, stream or error of a guarded client."""
     trail = trail_of(response)
     return None if trail is None else trail.ruling
 
 
 def note(error: Exception, ruling: Ruling) -> None:
-    """Let an error say, where it is printed, that it is a refusal."""
+    """Add the refusal line to an error's notes, so that tracebacks show it."""
     if not ruling.allowed:
         error.add_note(ruling.line)
 
 
 def keep(response: _Object, trail: Trail) -> _Object:
-    """Return `response` with its trail, which models of the SDKs leave out of their JSON."""
+    """Return `response` with its trace as an attribute that the SDK's models do not serialise."""
     with suppress(AttributeError, TypeError):
         object.__setattr__(response, _KEPT, trail)
     return response
 
 
 def keep_ids(response: _Object, like: Any) -> _Object:
-    """Return `response` with the ids of the request that `like` came from; None without one."""
+    """Return `response` with the request ids of `source`, or None where it has none."""
     with suppress(AttributeError, TypeError):
         for name in _IDS:
             object.__setattr__(response, name, getattr(like, name, None))

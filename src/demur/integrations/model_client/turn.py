@@ -33,7 +33,7 @@ _PLAIN = {"text", "input_text", "output_text"}
 
 
 class Returned(NamedTuple):
-    """What a tool returned, and for which call."""
+    """The output of a tool, and the call it belongs to."""
 
     name: str
     result: Any
@@ -42,16 +42,16 @@ class Returned(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All that it says; empty where that cannot be read."""
+        """Its text; empty if it cannot be read."""
         with suppress(InputError):
             return texts_in(self.result)
         return ""
 
 
 class Turn(NamedTuple):
-    """What was said and what tools returned since the model last spoke.
+    """The texts and tool outputs since the model last answered.
 
-    `said` are the texts of which `text` is made, message by message.
+    `text` joins `texts`, which are one for each message.
     """
 
     text: str
@@ -60,17 +60,17 @@ class Turn(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What one message says, and what tools returned in it."""
+    """The texts and tool outputs of one message."""
 
     texts: tuple[str, ...] = ()
     returned: tuple[Returned, ...] = ()
 
 
 class Reading(NamedTuple):
-    """How the messages of one interface are read.
+    """How to read the messages of one API.
 
-    `is_answer`: the model said it. `is_ours`: it is the operator's, who is not judged unless
-    all is.
+    `is_answer`: the model wrote the message. `is_operator`: the operator did; such messages
+    are checked only with the whole history.
     """
 
     is_answer: Callable[[Any], bool]
@@ -79,7 +79,7 @@ class Reading(NamedTuple):
 
 
 def turn_of(messages: Sequence[Any], reading: Reading, refused: Memory, *, whole: bool) -> Turn:
-    """Return what is to be judged of a conversation: what is new, or the `whole` of it."""
+    """Return the part of a conversation to check: the new messages, or all of them."""
 
     def was_refused(message: Any) -> bool:
         if not refused:
@@ -99,10 +99,10 @@ def newest(
     is_answer: Callable[[Any], bool],
     was_refused: Callable[[Any], bool] = lambda _message: False,
 ) -> Sequence[Any]:
-    """Return the messages since the model last spoke, after those that were refused before.
+    """Return earlier refused messages, then all messages since the model last answered.
 
-    Words put into the model's mouth at the end are new as well, and no answer to what stands
-    before them.
+    Assistant messages at the very end are the caller's prefill. They count as new, and not as
+    an answer to the messages before them.
     """
     end = len(messages)
     while end and is_answer(messages[end - 1]):
@@ -115,21 +115,21 @@ def newest(
 
 def field(item: Any, name: str) -> Any:
     """Return a field of a mapping or an object; None if there is none."""
-    # A plain dictionary is what there is most of, and is told sooner than a mapping.
+    # Most items are plain dictionaries, and this test is faster than `isinstance`.
     if type(item) is dict or isinstance(item, Mapping):
         return item.get(name)
     return getattr(item, name, None)
 
 
 def listed(value: Any) -> list[Any]:
-    """Return the entries of a list or another iterable; a text or nothing has none."""
+    """Return the entries of an iterable; none for a text, a mapping or None."""
     if value is None or isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         return []
     return list(value)
 
 
 def text_of(content: Any) -> str:
-    """Return all text in a message's content: a text, or parts of which some hold text."""
+    """Return all text in a message's content, joined by line breaks."""
     return "\n".join(text for text in _texts(content) if text)
 
 
@@ -139,7 +139,7 @@ def pieces_of(content: Any) -> tuple[str, ...]:
 
 
 def result_of(content: Any) -> Any:
-    """Return what a tool returned: its text, or all of it where there is anything else."""
+    """Return a tool output as text if it is only text, and unchanged otherwise."""
     if all(isinstance(part, str) or field(part, "type") in _PLAIN for part in listed(content)):
         return text_of(content) or content or ""
     return content

@@ -1,13 +1,13 @@
-"""OpenAI Agents SDK: prompts, tool calls, results, answers and refusals of agents.
+"""OpenAI Agents SDK: guard agents, their tools, handoffs, answers and sessions.
 
-`AgentsGuard(enforcer).run(agent, text)` guards a run throughout; `protect(agent)` attaches
-guardrails to an agent, its function tools, its MCP servers and whom it hands over to.
+`OpenAIAgentsGuard(enforcer).run(agent, text)` guards a whole run; `protect(agent)` attaches
+guardrails to an agent, its function tools, its MCP servers and its handoffs.
 """
 
 from demur.integrations.extras import missing_extra
 
 try:
-    import agents.tool_guardrails  # noqa: F401 - only to say at once what is missing
+    import agents.tool_guardrails  # noqa: F401 - fail early with the name of the extra
 except ImportError as error:
     raise missing_extra("openai-agents") from error
 

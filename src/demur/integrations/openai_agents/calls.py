@@ -17,32 +17,32 @@ _MOST_KEPT = 1_000
 
 
 class Asked(NamedTuple):
-    """A call that was ruled on before it was due."""
+    """A call that was checked before it was due."""
 
     name: str
     arguments: Any
     ruling: Ruling
 
     def is_about(self, call: ToolApprovalItem) -> bool:
-        """Return whether it is a call that waits."""
+        """Return whether it is the call that waits for approval."""
         given = call.arguments or ""
         known = self.arguments in (parsed(given), {"input": given})
         return known and self.name == call.qualified_name
 
 
 class Calls:
-    """What was ruled on calls, until they are due or forgotten: only so many are kept."""
+    """Check results of calls that are not due yet; beyond a limit the oldest are dropped."""
 
     def __init__(self) -> None:
         self._asked: OrderedDict[tuple[str | None, str], Asked] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, int], Asked] = OrderedDict()
 
     def add(self, at: Occasion, asked: Asked) -> None:
-        """Keep the ruling on a call until it is due."""
+        """Keep the result of a call until it is due."""
         _keep(self._asked, (at.run, str(at.call_id)), asked)
 
     def ruled(self, at: Occasion, name: str, arguments: Mapping[str, Any] | str) -> Ruling | None:
-        """Return the ruling that was made when the SDK asked for an approval, or None."""
+        """Return the result from when the SDK asked about approval, or None."""
         asked = self._asked.pop((at.run, str(at.call_id)), None)
         given = parsed(arguments) if isinstance(arguments, str) else arguments
         if asked is None or asked.name != name or asked.arguments != given:
@@ -50,22 +50,22 @@ class Calls:
         return asked.ruling
 
     def wait(self, ctx: RunContextWrapper[Any], call_id: str, asked: Asked) -> None:
-        """Keep the ruling on a call that waits for a person."""
+        """Keep the result of a call that waits for a person."""
         _keep(self._waiting, (call_id, id(ctx.context)), asked)
 
     def why(self, ctx: RunContextWrapper[Any], call: ToolApprovalItem) -> Ruling | None:
-        """Return why a call waits, in a run or in one of an agent that is a tool there, or None.
+        """Return the result for which a call waits, or None.
 
-        That has a run of its own, for the same context.
+        An agent that runs as a tool has a run of its own, with the same context.
         """
         asked = self._waiting.get((str(call.call_id), id(ctx.context)))
         return asked.ruling if asked is not None and asked.is_about(call) else None
 
 
 def is_approved(ctx: ToolContext[Any]) -> bool:
-    """Return whether somebody approved that very call.
+    """Return whether a person approved this very call.
 
-    The SDK asks nobody any more once all calls of a tool are approved, and tells no difference.
+    Once all calls of a tool are approved, the SDK stops asking; demur does not accept that.
     """
     records = getattr(ctx, "_approvals", {}).values()
     lists = (one.approved for one in records if isinstance(one.approved, list))

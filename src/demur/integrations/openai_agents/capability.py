@@ -14,10 +14,10 @@ _GUARD = "demur_guard"
 def guarded_capability(
     capability: Capability, guard: object, guarded: Callable[[Tool], Tool]
 ) -> Capability:
-    """Return a copy of a capability whose tools are `guarded`; `guard` says by whom.
+    """Return a copy of a capability whose tools are guarded; `guard` identifies the guard.
 
-    The SDK copies capabilities for each run and asks what kind they are, so the copy is of a
-    kind of its own.
+    The SDK clones capabilities for each run and checks their type, so the copy gets a subclass
+    of its own.
     """
     kind: Any = type(capability)
 
@@ -34,5 +34,5 @@ def guarded_capability(
 
 
 def is_guarded_by(capability: Capability, guard: object) -> bool:
-    """Return whether the tools of a capability are guarded, and by that guard."""
+    """Return whether this guard guards the tools of a capability."""
     return getattr(type(capability), _GUARD, None) is guard

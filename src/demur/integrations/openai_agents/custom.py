@@ -19,10 +19,10 @@ __all__ = ["Custom", "Rulings"]
 
 
 class Rulings(NamedTuple):
-    """Who rules on a tool: before its call is due, when it is, and on what it returned.
+    """The checks of a tool: before its call is due, when it is due, and on its result.
 
-    `due` says whether the call waits for a person, by its own setting or by ours. `ends_call`
-    and `ends_result` are what ends a run after a hard refusal.
+    `must_wait` says whether the call waits for a person, by the tool's setting or demur's.
+    `call_tripwire` and `result_tripwire` build the exceptions that end a run after a hard refusal.
     """
 
     due: Callable[[str, Any, RunContextWrapper[Any], Mapping[str, Any], str], Awaitable[bool]]
@@ -33,7 +33,7 @@ class Rulings(NamedTuple):
 
 
 class Custom(CustomTool):
-    """The custom tool `inner`, once `rulings` have nothing against it."""
+    """The custom tool `inner`, which runs only if `checks` allow it."""
 
     def __init__(self, inner: CustomTool, rulings: Rulings) -> None:
         super().__init__(
@@ -51,11 +51,11 @@ class Custom(CustomTool):
         self._ends: WeakKeyDictionary[ToolContext[Any], AgentsException] = WeakKeyDictionary()
 
     def runtime_needs_approval(self) -> Any:
-        """Return what the SDK asks before a call."""
+        """Return the function that the SDK calls before a tool call."""
         return self._waits
 
     def runtime_on_approval(self) -> Any:
-        """Return who answers in a person's place, if the tool has somebody."""
+        """Return the tool's own approval callback, if it has one."""
         return self.inner.runtime_on_approval()
 
     async def _waits(self, ctx: RunContextWrapper[Any], text: str, call_id: str) -> bool:
@@ -74,7 +74,7 @@ class Custom(CustomTool):
             output = self.inner.on_invoke_tool(ctx, text)
             output = await output if inspect.isawaitable(output) else output
         except Exception as error:
-            # The model reads it as the SDK writes it down.
+            # The SDK passes the error text to the model, so check it like a result.
             after = await self.rulings.result(ctx, str(error) or type(error).__name__, _given(text))
             if after.allowed:
                 raise
@@ -92,7 +92,7 @@ class Custom(CustomTool):
         return ruling.message
 
     async def _data(self, about: Any) -> Any:
-        """Return the tool's own data about an output, unless the run ends here."""
+        """Return the tool's own data about an output, or end the run after a hard refusal."""
         ends = self._ends.pop(about.tool_context, None)
         if ends is not None:
             raise ends

@@ -18,11 +18,11 @@ class _Message(NamedTuple):
 
 
 def prompt_of(given: str | list[Any]) -> str:
-    """Return the words of the user that nobody answered yet: all since the last answer."""
+    """Return the text of all user messages since the last answer."""
     if isinstance(given, str):
         return given
     said = [_Message(get(one, "role"), "\n".join(_parts(get(one, "content")))) for one in given]
-    # An answer that only begins, for the model to go on with, is none.
+    # A trailing assistant message is a prefill for the model, not an answer.
     while said and said[-1].role != "user":
         said.pop()
     answers = [place for place, one in enumerate(said) if one.role == "assistant"]
@@ -39,17 +39,17 @@ def _parts(content: Any) -> Iterator[str]:
 
 
 def get(item: Any, name: str) -> Any:
-    """Return a member of an item in either of its forms, or None."""
+    """Return a member of an item, a dictionary or an object; None if it has none."""
     return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
 
 
 def text_of(said: Any) -> str:
-    """Return a final output as text; of one that has a type, the texts in it."""
+    """Return a final output as text; for a typed output, the texts in it."""
     return said if isinstance(said, str) else texts_in(said)
 
 
 def parsed(arguments: str) -> Any:
-    """Return the arguments that a model wrote as JSON; None if they are none."""
+    """Return the parsed JSON arguments of a call; None if they are invalid."""
     try:
         return json.loads(arguments or "{}")
     except ValueError:
@@ -57,7 +57,7 @@ def parsed(arguments: str) -> Any:
 
 
 def info_of(ruling: Ruling) -> dict[str, Any] | None:
-    """Return what a guardrail tells its host: the refusal and the words for it, or what binds."""
+    """Return a guardrail's `output_info`: the refusal and its words, or the limits that apply."""
     if ruling.refusal is not None:
         return {"refusal": ruling.envelope, "words": ruling.words}
     named = {
@@ -69,12 +69,12 @@ def info_of(ruling: Ruling) -> dict[str, Any] | None:
 
 
 def to_output(ruling: Ruling) -> GuardrailFunctionOutput:
-    """Return what a guardrail of an agent answers: a tripwire is all there is for a no."""
+    """Return the output of an agent guardrail; a refusal triggers the tripwire."""
     return GuardrailFunctionOutput(info_of(ruling), tripwire_triggered=not ruling.allowed)
 
 
 def to_tool_output(ruling: Ruling) -> ToolGuardrailFunctionOutput:
-    """Return what a guardrail of a tool answers: the model is told, or the run ends."""
+    """Return the output of a tool guardrail: a soft refusal informs the model, a hard one ends."""
     info = info_of(ruling)
     if ruling.allowed:
         return ToolGuardrailFunctionOutput.allow(info)

@@ -1,13 +1,13 @@
 """Guard agents of the OpenAI Agents SDK: prompts, tool calls, results, answers, refusals.
 
-`AgentsGuard(enforcer).protect(agent)` attaches guardrails to an agent, its function tools, its
-MCP servers and whom it hands over to. A hard refusal ends the run by the SDK's own tripwire;
-a soft one of a tool is told to the model, which goes on. The refusal is the `output_info` of
-the guardrail that refused, under the key `refusal`: the text of the SDK's exceptions names
-classes only.
+`OpenAIAgentsGuard(enforcer).protect(agent)` attaches guardrails to an agent, its function tools,
+its MCP servers and its handoffs. A hard refusal ends the run by the SDK's own tripwire; after a
+soft refusal of a tool call the model is informed and goes on. The refusal is in the
+`output_info` of the guardrail, under the key `refusal`, because the text of the SDK's exceptions
+names classes only.
 
-What the SDK gives nobody a look at is not guarded: hosted tools, which run at the provider;
-text beside tool calls in a run that is not streamed; images and files in a prompt.
+demur cannot guard what the SDK does not expose: hosted tools, which run at the provider; text
+beside tool calls in a run that is not streamed; images and files in a prompt.
 """
 
 import dataclasses
@@ -58,15 +58,14 @@ Given: TypeAlias = str | list[Any] | RunState[Any]
 
 
 class AgentsGuard:
-    """Holds agents to the contract. Safe to share between tasks.
+    """Guards agents and their runs. Safe to share between tasks.
 
-    `occasion` says for whom a run is, by its context; what it leaves open is filled in.
-    `on_model_refusal`: a model's own refusal becomes the final output in words, or `Refused`
-    is raised. With `approval="interrupt"`, a call that waits for approval interrupts the run.
-    Once somebody approved that very call there, it is decided again, with the grants that
-    `grant_for` gives for its ruling and the SDK's context of the call, or that the enforcer's
-    authority has by then. Where there are none, the model is told: an approval alone lifts
-    nothing, and neither does one of all calls of a tool.
+    `context` returns the call context for a run's SDK context; demur fills in the rest.
+    `on_model_refusal`: a model's own refusal becomes the final output (`"say"`), or raises
+    `Refused`. With `approval="interrupt"`, a call that needs approval interrupts the run. After
+    a person approved that very call, demur checks it again, with grants from `grant_for` or
+    from the enforcer's authority. Without a grant the call stays refused and the model is
+    informed: neither an approval alone nor one for all calls of a tool is enough.
     """
 
     def __init__(
@@ -103,52 +102,52 @@ class AgentsGuard:
         self.tool_input_guardrail: ToolInputGuardrail[Any] = self._hooks.tool_input
         self.tool_output_guardrail: ToolOutputGuardrail[Any] = self._hooks.tool_output
         self.error_handlers: RunErrorHandlers[Any] = {"model_refusal": self._hooks.on_model_refusal}
-        # Making one takes longer than all that a run asks the guard.
+        # Cached: creating a `RunConfig` takes longer than all checks of a run.
         self._config = self.run_config()
 
     def protect(self, agent: Agent[Any], *, unguarded: Iterable[str] = ()) -> Agent[Any]:
-        """Return the agent with all guardrails, and with it all agents that it hands over to.
+        """Return a copy of the agent with all guardrails; its handoff targets are copied, too.
 
-        The agent itself and its tools stay as they are; one that is guarded already is
-        returned. MCP servers are live connections and are guarded where they are. `unguarded`
-        names tools of these agents that may run without a guard, now and later.
+        The agent and its tools are not changed; an agent that is guarded already is returned
+        as it is. MCP servers are live connections, so their guardrails are attached in place.
+        `unguarded` names tools of these agents that may run without checks.
 
         Raises:
-            InputError: A tool that runs here cannot be guarded.
+            InputError: A tool that runs in this process cannot be guarded.
         """
         return self._protection(unguarded).agent(agent, {})
 
     def run_config(self, **settings: Any) -> RunConfig:
-        """Return settings for a run in which tools run one after the other.
+        """Return a run configuration in which tools run one after the other.
 
-        Otherwise the calls of one turn run together, and a tool may be done before a hard
-        refusal of its neighbour is known.
+        By default the calls of one turn run concurrently, so a tool may finish before another
+        call of that turn is refused.
         """
         return _one_by_one(RunConfig(**settings))
 
     def session(self, session: Session) -> Session:
-        """Return a view of the session that keeps no input that was refused.
+        """Return a view of the session that stores no refused input.
 
-        The SDK writes a user's words to its session before they are looked at.
+        The SDK writes user input to its session before guardrails see it.
 
         Raises:
-            InputError: The provider keeps that session.
+            InputError: The provider stores that session.
         """
         return self._clean(session)
 
     def why(self, result: RunResultBase) -> tuple[Ruling, ...]:
-        """Return why the calls that interrupted a run wait, for the person who is asked."""
+        """Return the check results of the calls that interrupted a run, to show to the approver."""
         return tuple(self._hooks.why(result.context_wrapper, getattr(result, "interruptions", ())))
 
     async def run(
         self, agent: Agent[Any], given: Given, *, session: Session | None = None, **more: Any
     ) -> RunResult:
-        """Return the result of a run that is guarded throughout: `Runner.run` with all of it.
+        """Run a guarded agent by `Runner.run` and return its result.
 
         Raises:
             Refused: The provider refused by an exception, which is the cause.
             AgentsException: As the SDK raises them; tripwires carry the refusal.
-            InputError: A tool cannot be guarded, or a state goes on with an unguarded agent.
+            InputError: A tool cannot be guarded, or the state continues with an unguarded agent.
         """
         guarded, settings = self._guarded(agent, given), self._settings(session, given, **more)
         try:
@@ -163,7 +162,7 @@ class AgentsGuard:
     def run_sync(
         self, agent: Agent[Any], given: Given, *, session: Session | None = None, **more: Any
     ) -> RunResult:
-        """Return the result of a guarded run, like `run`, where no event loop runs."""
+        """Run a guarded agent like `run`, outside of an event loop."""
         guarded, settings = self._guarded(agent, given), self._settings(session, given, **more)
         try:
             return Runner.run_sync(guarded, given, **settings)
@@ -177,18 +176,18 @@ class AgentsGuard:
     def run_streamed(
         self, agent: Agent[Any], given: Given, *, session: Session | None = None, **more: Any
     ) -> RunResultStreaming:
-        """Return a guarded run that has begun; read its events by `stream_events`."""
+        """Start a guarded run; read its events by `stream_events`."""
         settings = self._settings(session, given, **more)
         return Runner.run_streamed(self._guarded(agent, given), given, **settings)
 
     async def stream_events(self, result: RunResultStreaming) -> AsyncIterator[StreamEvent]:
-        """Yield the events of a streamed run, with no answer in them that nobody looked at.
+        """Yield the events of a streamed run with checked text only.
 
-        Text is held back as far as guards need it. A refused answer ends in the words for a
-        person. What a model says of its reasoning is not looked at.
+        Text is held back as long as guards need it. A refused answer ends with the refusal's
+        words. Reasoning text is not checked.
 
         Raises:
-            OutputGuardrailTripwireTriggered: The answer was refused; the model is not heard out.
+            OutputGuardrailTripwireTriggered: The answer was refused, and the run was cancelled.
             Refused: The provider refused by an exception, which is the cause.
         """
         ctx = result.context_wrapper
@@ -225,13 +224,13 @@ class AgentsGuard:
         )
 
     def _guarded(self, agent: Agent[Any], given: Given) -> Agent[Any]:
-        # The SDK goes on with the agent that is in a state, whoever is named beside it.
+        # The SDK continues with the agent in the state, not with the one passed beside it.
         if isinstance(given, RunState):
             goes_on = getattr(given, "_current_agent", None)
             if goes_on is None or not self._protection().holds(goes_on, set()):
                 raise InputError(
-                    "the state goes on with an agent that is not guarded",
-                    help="read it with one that is: `RunState.from_json(guard.protect(agent), …)`",
+                    "the run state continues with an agent that is not guarded",
+                    help="load it by `RunState.from_json(guard.protect(agent), …)`",
                 )
         return self.protect(agent)
 
@@ -248,13 +247,13 @@ class AgentsGuard:
 
     def _clean(self, session: Session, *, resumed: bool = False) -> Session:
         if isinstance(session, OpenAIConversationsSession):
-            raise InputError("a session that the provider keeps cannot be kept clean")
+            raise InputError("demur cannot filter a session that the provider stores")
         return CleanSession(session, self._hooks.run, resumed=resumed)
 
     async def _end(
         self, result: RunResultStreaming, events: AsyncIterator[StreamEvent], ruling: Ruling
     ) -> NoReturn:
-        """End a streamed run by the SDK's tripwire, after it was let tidy up."""
+        """Cancel a streamed run, let it clean up, and raise the SDK's tripwire."""
         result.cancel()
         with suppress(AgentsException):
             _ = [event async for event in events]
@@ -274,7 +273,7 @@ def _typed(ruling: Ruling, error: Exception) -> None:
 
 
 def _one_by_one(config: RunConfig | dict[str, Any]) -> RunConfig:
-    """Return the settings of a run; where they leave it open, its tools run one by one."""
+    """Return the configuration with tool concurrency 1, unless it sets another."""
     made = RunConfig(**config) if isinstance(config, dict) else config
     execution = made.tool_execution or ToolExecutionConfig()
     if execution.max_function_tool_concurrency is not None:

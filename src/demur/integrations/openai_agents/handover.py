@@ -10,17 +10,17 @@ from agents import Agent, Handoff, HandoffInputData, RunContextWrapper
 
 __all__ = ["Asks", "Handover", "Whither"]
 
-# From the run, the name and what the model wrote to what it is told instead, if that is a no.
+# Maps the run, the name and the arguments to the message of a refusal, or None.
 Asks = Callable[[RunContextWrapper[Any], str, str], Awaitable[str | None]]
 
-# What the model was told at the last handoff of this task, if that was a no.
+# The refusal message of the last handoff in this task, if it was refused.
 _said: ContextVar[str | None] = ContextVar("demur_handoff", default=None)
 
 
 class Whither(NamedTuple):
-    """The agent that stays if it is a no, the one that takes over, and how that is guarded.
+    """The current agent, the one that takes over, and the function that guards it.
 
-    `target` is None where only the handoff itself can tell.
+    `target` is None if only the handoff itself can tell.
     """
 
     owner: Agent[Any]
@@ -29,10 +29,10 @@ class Whither(NamedTuple):
 
 
 class Handover(Handoff[Any, Any]):
-    """The handoff `inner`, once `asks` has nothing against it.
+    """The handoff `inner`, which happens only if `check` allows it.
 
-    The SDK knows no handoff that fails. After a no, the agent hands over to itself, and the
-    output of its call is what it is told.
+    In the SDK a handoff cannot fail. After a refusal the agent hands over to itself, and the
+    transfer message is the refusal.
     """
 
     def __init__(self, inner: Handoff[Any, Any], asks: Asks, whither: Whither) -> None:
@@ -45,7 +45,7 @@ class Handover(Handoff[Any, Any]):
         self.on_invoke_handoff = self._invoked
         self.input_filter = None if inner.input_filter is None else self._filtered
         if whither.target is not None:
-            # Here a state that is read later finds the agent that it goes on with.
+            # A run state that is loaded later finds the agent to continue with here.
             self._agent_ref = weakref.ref(whither.target)
 
     async def _invoked(self, ctx: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
@@ -53,21 +53,21 @@ class Handover(Handoff[Any, Any]):
         target = None
         if told is None:
             target = await self.inner.on_invoke_handoff(ctx, arguments)
-            # Another guard may have said no.
+            # Another guard may have refused.
             told = _said.get() if isinstance(self.inner, Handover) else None
-        # Not earlier: whatever the handoff does may hand over, too.
+        # Set this last: the inner handoff may itself hand over.
         _said.set(told)
         if told is not None or target is None:
             return self.whither.owner
         return self.whither.guarded(target)
 
     def get_transfer_message(self, agent: Any) -> str:
-        """Return the output of the call."""
+        """Return the output of the handoff call."""
         told = _said.get()
         return self.inner.get_transfer_message(agent) if told is None else told
 
     def _filtered(self, data: HandoffInputData) -> Any:
-        # What another agent may not read, the agent that stays may.
+        # After a refusal the same agent continues, so nothing is hidden from it.
         if _said.get() is not None or self.inner.input_filter is None:
             return data
         return self.inner.input_filter(data)

@@ -45,12 +45,12 @@ _FRAMEWORK = "openai-agents"
 _NAME = "demur"
 _NO_TRACE = "no-op"
 
-# For whom a run is.
+# Returns the call context of a run.
 Whose = Callable[[RunContextWrapper[Any]], Occasion]
 
 
 class Hooks:
-    """Rules where the SDK asks, and knows its runs. Safe to share between tasks."""
+    """The SDK's hooks, and the state of each run. Safe to share between tasks."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Hooks:
         run, at, text = self.run(ctx), self.at(ctx), text_of(said)
         await run.go_on()
         if run.said is not None and run.said[0] == text:
-            # Our own words for a model's refusal, which is on record already.
+            # demur's own words for a model's refusal, which is recorded already.
             return GuardrailFunctionOutput(info_of(run.said[1]), tripwire_triggered=False)
         ruling = await run.rule_once(
             text, lambda: self._enforcer.aanswer(text, at, prompt=run.prompt)
@@ -107,7 +107,7 @@ class Hooks:
         if not ruling.allowed:
             return to_output(ruling)
         model = await self._enforcer.amodel(None, at, text=text, prompt=run.prompt)
-        # A model that declines in its own words may be heard: nothing has to be stopped.
+        # A model's refusal in its own words may be shown; it stops nothing.
         told = ruling if model.allowed else model
         return GuardrailFunctionOutput(info_of(told), tripwire_triggered=False)
 
@@ -119,21 +119,21 @@ class Hooks:
         return to_tool_output(await self.result(ctx, data.output, ctx.tool_arguments))
 
     async def call(self, ctx: ToolContext[Any], arguments: Mapping[str, Any] | str) -> Ruling:
-        """Return the ruling on a call that is due."""
+        """Check a call that is due."""
         name, at = ctx.qualified_tool_name, self.at(ctx)._replace(call_id=ctx.tool_call_id)
         ruling = self.calls.ruled(at, name, arguments)
         if ruling is None:
             ruling = await self._enforcer.atool_call(name, arguments, at)
         if ruling.may_be_approved and is_approved(ctx):
             grants = self.run(ctx).grants = await agranted(self._grant_for, ruling, ctx)
-            # Without a grant from here, too: whom the enforcer asks may have one by now.
+            # Check again even without grants: the enforcer's authority may have one by now.
             ruling = await self._enforcer.atool_call(name, arguments, at, grants=grants)
         return ruling
 
     async def result(
         self, ctx: ToolContext[Any], output: Any, arguments: Mapping[str, Any] | str
     ) -> Ruling:
-        """Return the ruling on what a call returned."""
+        """Check the result of a call."""
         return await self._enforcer.atool_result(
             ctx.qualified_tool_name,
             output,
@@ -145,10 +145,10 @@ class Hooks:
     async def handed_over(
         self, ctx: RunContextWrapper[Any], name: str, arguments: str
     ) -> str | None:
-        """Return what a model is told instead of handing over, or None if it may.
+        """Return the message of a refused handoff, or None if it is allowed.
 
         Raises:
-            ToolInputGuardrailTripwireTriggered: It may not, for good.
+            ToolInputGuardrailTripwireTriggered: It is a hard refusal.
         """
         ruling = await self._enforcer.atool_call(name, arguments or "{}", self.at(ctx))
         if not ruling.allowed and ruling.is_hard:
@@ -156,11 +156,11 @@ class Hooks:
         return None if ruling.allowed else ruling.message
 
     def tripwire(self, ruling: Ruling) -> ToolInputGuardrailTripwireTriggered:
-        """Return what ends a run before a call."""
+        """Return the exception that ends a run before a call."""
         return ToolInputGuardrailTripwireTriggered(self.tool_input, to_tool_output(ruling))
 
     def result_tripwire(self, ruling: Ruling) -> ToolOutputGuardrailTripwireTriggered:
-        """Return what ends a run after a call."""
+        """Return the exception that ends a run after a call."""
         return ToolOutputGuardrailTripwireTriggered(self.tool_output, to_tool_output(ruling))
 
     async def needs_approval(
@@ -171,10 +171,10 @@ class Hooks:
         arguments: dict[str, Any],
         call_id: str,
     ) -> bool:
-        """Return whether a call has to wait for a person: by its own setting, or by ours.
+        """Return whether a call waits for a person, by its tool's setting or by demur's.
 
         Raises:
-            ToolInputGuardrailTripwireTriggered: It may not be, for good.
+            ToolInputGuardrailTripwireTriggered: It is a hard refusal.
         """
 
         def own(given: Mapping[str, Any]) -> Any:
@@ -190,10 +190,10 @@ class Hooks:
         arguments: Mapping[str, Any],
         call_id: str,
     ) -> bool:
-        """Return whether a call waits for a person; it is ruled on for that.
+        """Check a call and return whether it waits for a person.
 
         Raises:
-            ToolInputGuardrailTripwireTriggered: It may not be, for good.
+            ToolInputGuardrailTripwireTriggered: It is a hard refusal.
         """
         at, run = self.at(ctx)._replace(call_id=call_id), self.run(ctx)
         await run.go_on()
@@ -206,18 +206,18 @@ class Hooks:
             run.waiting[call_id] = ruling
             self.calls.wait(ctx, call_id, asked)
             return True
-        # Nobody is asked what no answer changes.
+        # Do not ask a person about a refusal that no approval lifts.
         wish = False if refused else own(arguments)
         waits = bool(await wish if inspect.isawaitable(wish) else wish)
         if not waits:
-            # It is due at once; one that waits is ruled on anew, however long that took.
+            # The call is due at once. A call that waits is checked again when it is due.
             self.calls.add(at, asked)
         return waits
 
     def why(
         self, ctx: RunContextWrapper[Any], calls: Iterable[ToolApprovalItem]
     ) -> Iterator[Ruling]:
-        """Yield why calls wait that interrupted a run, as far as it was by our wish."""
+        """Yield the results of calls that interrupted a run because of demur."""
         own = self.run(ctx).waiting
         for call in calls:
             known = own.get(str(call.call_id))
@@ -231,7 +231,7 @@ class Hooks:
         """Return the words for a model's own refusal, or None to leave it to the SDK.
 
         Raises:
-            Refused: Words are not asked for, or are no value of the agent's type.
+            Refused: The settings ask for an exception, or the agent's output type is not text.
         """
         run, agent = self.run(given.context), given.run_data.last_agent
         ruling = await self._enforcer.amodel(given.error, self.at(given.context), prompt=run.prompt)
@@ -242,14 +242,14 @@ class Hooks:
         run.said = (ruling.words, ruling)
         return RunErrorHandlerResult(final_output=ruling.words)
 
-    # Which run it is.
+    # State and context of a run.
 
     def run(self, ctx: RunContextWrapper[Any]) -> Run:
-        """Return what is known of a run."""
+        """Return the state of a run."""
         return self._runs.setdefault(ctx, Run())
 
     def at(self, ctx: RunContextWrapper[Any], trace: Any = None) -> Occasion:
-        """Return in which run something happens, and for whom."""
+        """Return the call context of a run."""
         at = Occasion() if self._whose is None else self._whose(ctx)
         run = at.run or self._trace_id(trace or get_current_trace())
         return at._replace(framework=at.framework or _FRAMEWORK, run=run)
@@ -259,7 +259,7 @@ class Hooks:
             return None
         if trace.trace_id != _NO_TRACE:
             return str(trace.trace_id)
-        # Where tracing is off, all traces are named alike, but each run still has its own.
+        # With tracing off, all traces share one name, but each run has its own object.
         if trace not in self._traces:
             self._traces[trace] = f"run-{next(self._numbers)}"
         return self._traces[trace]

@@ -34,7 +34,7 @@ from demur.integrations.openai_agents.handover import Asks, Handover, Whither
 
 __all__ = ["Protection"]
 
-# They run at the provider. All others run on this machine, without a place for guardrails.
+# These run at the provider. All others run in this process, without guardrail hooks.
 _HOSTED = (
     CodeInterpreterTool,
     FileSearchTool,
@@ -45,19 +45,19 @@ _HOSTED = (
     WebSearchTool,
 )
 
-# From a tool's name and its own setting to whether a call waits: run, arguments, id of the call.
+# Maps tool name, the tool's own setting, run, arguments and call id to whether the call waits.
 _Waits = Callable[[str, Any, RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
-# By the id of an agent, which is kept with it so that no other has that id: its guarded copy.
+# Agents and their guarded copies, by the id of the agent; keeping the agent keeps its id unique.
 _Done = dict[int, tuple[Agent[Any], Agent[Any]]]
 
 
 class Protection(NamedTuple):
-    """What is attached.
+    """The guardrails to attach.
 
-    `asks` rules on handoffs, `waits` says which calls wait for a person: of all tools, or
-    else of those that have a wish of their own. `rulings` are for tools that have no place for
-    guardrails. Tools that are named in `unguarded` may go without, and are kept in `exempt`, by
-    id: those may go ever after.
+    `check_handoff` checks handoffs. `needs_approval` says which calls wait for a person: of all
+    tools with `all_tools_wait`, or else of tools with a setting of their own. `tool_checks` are
+    for tools without guardrail hooks. Tools named in `unguarded` are added to `exempt`, by id,
+    and need no guard from then on.
     """
 
     input: InputGuardrail[Any]
@@ -72,12 +72,12 @@ class Protection(NamedTuple):
     all_wait: bool = False
 
     def agent(self, agent: Agent[Any], done: _Done) -> Agent[Any]:
-        """Return a guarded copy of the agent, or itself if nothing is left to be guarded.
+        """Return a guarded copy of the agent, or the agent itself if it is fully guarded.
 
-        `done` are the agents that have a copy already.
+        `copies` holds the agents that have a copy already.
 
         Raises:
-            InputError: A tool that runs here cannot be guarded.
+            InputError: A tool that runs in this process cannot be guarded.
         """
         if not isinstance(agent, Agent):
             raise InputTypeError.expected("agent", "an `Agent`", agent)
@@ -86,9 +86,9 @@ class Protection(NamedTuple):
         return agent if self.holds(agent, set()) else self._copy(agent, done)
 
     def holds(self, agent: Agent[Any], seen: set[int]) -> bool:
-        """Return whether an agent is guarded throughout; `seen` are those looked at already.
+        """Return whether an agent and all it uses is guarded; `visited` stops cycles.
 
-        A guardrail of ours says nothing of the tools beside it: each is looked at.
+        A guardrail on the agent says nothing about its tools, so each tool is examined.
         """
         if id(agent) in seen:
             return True
@@ -111,7 +111,7 @@ class Protection(NamedTuple):
         return within and self._holds_rails(tool) and self._holds_wait(tool)
 
     def _holds_behind(self, tool: FunctionTool, seen: set[int]) -> bool:
-        """Return whether the agent that runs as a tool is guarded, if it is one."""
+        """Return whether the agent behind a tool, if there is one, is guarded."""
         behind = getattr(tool, "_agent_instance", None)
         return behind is None or self.holds(behind, seen)
 
@@ -136,7 +136,7 @@ class Protection(NamedTuple):
             output_guardrails=_with(agent.output_guardrails, self.output),
             **more,
         )
-        # Before its handovers: agents may hand over to each other in a circle.
+        # Register the copy before its handoffs: agents may hand over in a cycle.
         done[id(agent)] = (agent, clone)
         done[id(clone)] = (clone, clone)
         clone.handoffs = [self._handoff(one, clone, done) for one in agent.handoffs]
@@ -205,14 +205,14 @@ class Protection(NamedTuple):
             target = self.agent(target, done)
 
         def guarded(agent: Agent[Any]) -> Agent[Any]:
-            # One that is made for this run alone is not kept.
+            # Do not keep copies of agents that exist for one run only.
             return self.agent(agent, {**done})
 
         return Handover(inner, self.asks, Whither(owner, target, guarded))
 
 
 def _capabilities(agent: Agent[Any]) -> list[Any]:
-    """Return what gives an agent tools once it runs."""
+    """Return the capabilities of a sandbox agent."""
     return list(agent.capabilities) if isinstance(agent, SandboxAgent) else []
 
 
@@ -221,5 +221,5 @@ def _has(guardrails: Iterable[Any] | None, ours: Any) -> bool:
 
 
 def _with(guardrails: Iterable[Any] | None, ours: Any) -> list[Any]:
-    """Return the guardrails and ours, once."""
+    """Return the guardrails with ours added once."""
     return [*(one for one in guardrails or () if one is not ours), ours]

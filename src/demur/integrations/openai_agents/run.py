@@ -12,10 +12,10 @@ __all__ = ["Run"]
 
 
 class Run:
-    """The prompt and what was ruled on it, answers by text, calls that wait, and what is held.
+    """The state of one run: prompt, check results, waiting calls and held session writes.
 
-    `allowed` is None until the input is ruled on; what is to be kept is held until then.
-    `grants` are those that speak for a call, in the run that a call is for itself.
+    `allowed` is None until the input is checked; session writes are held until then. `grants`
+    are those of a call, in the run context of that call.
     """
 
     def __init__(self) -> None:
@@ -31,18 +31,18 @@ class Run:
         self._one_by_one = asyncio.Lock()
 
     def hold(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Keep what is to be written until the input is ruled on."""
+        """Hold a session write until the input is checked."""
         self.wrote = True
         self._held.append(write)
 
     async def go_on(self) -> None:
-        """Write what was held: the run is past its input, though nobody ruled on one here."""
+        """Release held writes if no input was checked in this run."""
         if self.allowed is None:
             self.allowed = True
             await self.release()
 
     async def release(self) -> None:
-        """Write what was held, unless the input was refused: then drop it."""
+        """Run the held writes, or drop them if the input was refused."""
         held, self._held = self._held, []
         for write in held if self.allowed is not False else ():
             await write()
@@ -50,10 +50,10 @@ class Run:
     async def rule_once(
         self, text: str, rule: Callable[[], Awaitable["Ruling"]], *, cut: bool = False
     ) -> "Ruling":
-        """Return the ruling on an answer, which whoever reads it first asks for.
+        """Return the check result of an answer; the first reader runs the check.
 
-        A streamed answer is read twice: as it is written, and by the SDK at its end. A refusal
-        of its beginning is one of the whole; of one that was `cut`, nothing else counts.
+        A streamed answer is read twice: while it streams, and by the SDK at its end. A refusal
+        of its beginning holds for the whole. A stream that was `cut` needs a check of its own.
         """
         async with self._lock():
             known = self._known(text)
@@ -71,6 +71,6 @@ class Run:
     def _lock(self) -> asyncio.Lock:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            # An interrupted run may go on in another loop, for which a lock is of no use.
+            # An interrupted run may resume in another event loop, where the old lock is useless.
             self._loop, self._one_by_one = loop, asyncio.Lock()
         return self._one_by_one

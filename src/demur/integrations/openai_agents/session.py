@@ -18,10 +18,10 @@ __all__ = ["CleanSession"]
 
 
 class CleanSession:
-    """A view of a session; `run_of` says which run it is that uses it.
+    """A view of a session that drops refused input; `find_run` returns the state of a run.
 
-    Its methods take the run as `wrapper`: the SDK looks for that and hands it over. A run that
-    is `resumed` begins with no input, so there is nothing to be held.
+    The SDK passes the run as `wrapper` to methods that have such a parameter. A `resumed` run
+    starts without input, so it holds no writes.
     """
 
     def __init__(
@@ -60,29 +60,29 @@ class CleanSession:
         return items
 
     async def add_items(self, items: list[Any], *, wrapper: Any = None) -> None:
-        """Keep items, unless they are of a run whose input was refused."""
+        """Add items, unless the input of their run was refused."""
         run = await self._released(wrapper)
         write = partial(self._call, "add_items", wrapper, items)
         if run is None:
             await write()
         elif run.allowed is None and not run.wrote and not self._resumed:
-            # What a run writes first is its input, whatever stands in that.
+            # The first write of a run is its input.
             run.hold(write)
         elif run.allowed is not False:
             await write()
 
     async def pop_item(self, *, wrapper: Any = None) -> Any:
-        """Return the last item, and drop it."""
+        """Remove and return the last item."""
         await self._released(wrapper)
         return await self._call("pop_item", wrapper)
 
     async def clear_session(self, *, wrapper: Any = None) -> None:
-        """Drop all items."""
+        """Remove all items."""
         await self._released(wrapper)
         await self._call("clear_session", wrapper)
 
     async def _released(self, wrapper: Any) -> Run | None:
-        """Return the run, after what it held was written."""
+        """Release the held writes of a run and return its state."""
         run = None if wrapper is None else self._run_of(wrapper)
         if run is not None:
             await run.release()
@@ -90,12 +90,12 @@ class CleanSession:
 
     async def _call(self, name: str, wrapper: Any, *given: Any) -> Any:
         method = getattr(self._session, name)
-        # A session says by its signature whether it wants to know the run.
+        # Pass the run only to sessions whose methods accept it.
         more = {"wrapper": wrapper} if "wrapper" in inspect.signature(method).parameters else {}
         return await method(*given, **more)
 
     def __getattr__(self, name: str) -> Any:
-        # Private ways to write would go past `add_items`.
+        # Private methods could write without `add_items`.
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._session, name)

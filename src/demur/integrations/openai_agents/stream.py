@@ -20,16 +20,16 @@ _PART = "output_text"
 
 
 class RuleOnce(Protocol):
-    """From a text, and what would rule on it, to the ruling; `cut` says that it was broken off."""
+    """Checks a text unless it was checked before; `cut` means that the text was broken off."""
 
     async def __call__(
         self, text: str, rule: Callable[[], Awaitable[Ruling]], *, cut: bool = False
     ) -> Ruling:
-        """Return the ruling on the text, that of another who asked before if there is one."""
+        """Return the check result of the text, an earlier one if there is any."""
 
 
 class Guarding(NamedTuple):
-    """What looks at texts: at those in pieces, at those that come whole, and at none twice."""
+    """The checks of streamed texts and of whole texts; `check_once` avoids repeating them."""
 
     stream: Callable[[], AnswerStream]
     whole: Callable[[str], Awaitable[Ruling]]
@@ -37,13 +37,13 @@ class Guarding(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Stands for the end of a stream: the answer was refused."""
+    """Marks the end of a stream whose answer was refused."""
 
     ruling: Ruling
 
 
 class _Answer:
-    """A text that is being streamed, and the event in whose form its pieces go out."""
+    """A text that is being streamed, and the event to copy for its pieces."""
 
     def __init__(self, stream: AnswerStream, form: Any) -> None:
         self.stream = stream
@@ -57,27 +57,27 @@ class _Answer:
         return self._event(shown)
 
     async def end(self, rule_once: RuleOnce) -> tuple[Ruling, Any]:
-        """Return the ruling on the text, and the last event to show, or None."""
+        """Return the check result of the text, and the last event to show, or None."""
         stream = self.stream
         text, cut = stream.text, stream.stopped
         ruling = await rule_once(text, stream.aend, cut=cut)
-        # Not `rest`, which is there only where it was this stream that asked.
+        # Not `stream.rest`: it is set only if this stream ran the check.
         said = f"\n\n{ruling.words}" if self._shown else ruling.words
         return ruling, self._event(text[self._shown :] if ruling.allowed else said)
 
     def _event(self, text: str) -> Any:
         if not text:
             return None
-        # What is known of single tokens is left out: it spells the text, too.
+        # Token log probabilities would spell the text that is held back.
         data = self._form.data.model_copy(update={"delta": text, "logprobs": []})
         return dataclasses.replace(self._form, data=data)
 
 
 async def released(events: AsyncIterator[Any], guarding: Guarding) -> AsyncIterator[Any]:
-    """Yield what of `events` may be shown; a `Refusal`, if there is one, is the last.
+    """Yield the cleared events; after a refusal the last one is a `RefusedEnd`.
 
-    A text is ruled on before the first event leaves that holds the whole of it, whether or
-    not it came in pieces before.
+    A text is checked before the first event that holds all of it, whether or not it also came
+    in pieces.
     """
     answer: _Answer | None = None
     async for event in events:
@@ -105,7 +105,7 @@ async def released(events: AsyncIterator[Any], guarding: Guarding) -> AsyncItera
 
 
 async def _refused(event: Any, guarding: Guarding) -> Ruling | None:
-    """Return the ruling that keeps an event back, or None."""
+    """Return the check result that refuses an event, or None."""
     for text in _texts(event):
         ruling = await guarding.once(text, partial(guarding.whole, text))
         if not ruling.allowed:
@@ -126,7 +126,7 @@ def _may_repeat(event: Any) -> bool:
 
 
 def _texts(event: Any) -> Iterator[str]:
-    """Yield the texts of a model that an event holds whole, one for each part or message."""
+    """Yield the complete texts in an event, one for each part or message."""
     data = get(event, "data")
     if get(data, "type") == _DONE and data.text:
         yield data.text
@@ -149,7 +149,7 @@ def _texts(event: Any) -> Iterator[str]:
 
 
 def _said(text: str) -> Any:
-    """Return the event in which words for a person leave, where none came to take the form of."""
+    """Return a text event for the words of a refusal when there is none to copy."""
     data = ResponseTextDeltaEvent(
         content_index=0,
         delta=text,

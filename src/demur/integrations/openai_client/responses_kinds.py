@@ -1,4 +1,4 @@
-"""The types of OpenAI's client for responses, in beta where a response is."""
+"""The types of OpenAI's client for responses; beta types for beta responses."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,13 +1,13 @@
-"""Pydantic AI: a capability that holds an agent's runs to the gate's word.
+"""Pydantic AI: a capability that guards the runs of an agent.
 
-`Agent(..., capabilities=[RefusalCapability(enforcer)])` guards prompts, answers, streams and
-tools before anything comes of them. What ends a run is raised as `RunRefused`.
+`Agent(..., capabilities=[PydanticAIGuard(enforcer)])` checks prompts, answers, streams and tool
+calls. A refusal that ends the run raises `RunRefused`.
 """
 
 from demur.integrations.extras import missing_extra
 
 try:
-    import pydantic_ai.capabilities  # noqa: F401 - only to say at once what is missing
+    import pydantic_ai.capabilities  # noqa: F401 - fail early with the name of the extra
 except ImportError as error:
     raise missing_extra("pydantic-ai") from error
 

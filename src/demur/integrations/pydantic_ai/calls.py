@@ -20,12 +20,12 @@ from demur.model.grant import Grant
 
 __all__ = ["Asked", "Calls"]
 
-# Here, elsewhere, or once a person approved it: nobody is asked to approve what nothing lifts.
+# Kinds of tools that run here, elsewhere, or after an approval; all are checked up front.
 _RUN = ("function", "external", "unapproved")
 
 
 class Asked(NamedTuple):
-    """A tool call that a model asked for, with the arguments that its tool will get."""
+    """A tool call of a model, with validated arguments."""
 
     call: ToolCallPart
     tool: ToolDefinition
@@ -42,7 +42,7 @@ class _Judged(NamedTuple):
 
 
 class Calls:
-    """The calls of one run; `grants` are those that a call was judged with, by its id."""
+    """The checked calls of one run; `grants` holds the grants of each call, by id."""
 
     def __init__(self, enforcer: Enforcer, grant_for: GrantFor | None) -> None:
         self._enforcer = enforcer
@@ -55,10 +55,10 @@ class Calls:
         self.grants: dict[str, tuple[Grant, ...]] = {}
 
     async def ruled(self, asked: Asked, ctx: RunContext[Any], at: Occasion) -> Ruling:
-        """Return the ruling on a call that is about to be made.
+        """Check a call that is about to run.
 
         Raises:
-            RunRefused: It, or one beside it, ends the run.
+            RunRefused: A hard refusal of this call, or of another in its response.
         """
         async with self._lock:
             ruling = await self._once(asked, ctx, at)
@@ -67,10 +67,10 @@ class Calls:
         return ruling
 
     async def prepare(self, asked: Asked, ctx: RunContext[Any], at: Occasion) -> None:
-        """Judge a call that somebody approved, before it or one approved beside it is made.
+        """Check an approved call before any approved call of its response runs.
 
         Raises:
-            RunRefused: It, or one beside it, ends the run.
+            RunRefused: A hard refusal of this call, or of another in its response.
         """
         async with self._lock:
             ruling = await self._approved(asked, ctx, at)
@@ -79,7 +79,7 @@ class Calls:
             raise RunRefused(self._hard)
 
     async def _once(self, asked: Asked, ctx: RunContext[Any], at: Occasion) -> Ruling:
-        # Only once: there are models that use an id again.
+        # Use each result once: some models reuse call ids.
         if ctx.tool_call_approved:
             kept = self._lifted.pop(asked.call.tool_call_id, None)
             if kept is not None and kept.holds_for(asked):
@@ -94,11 +94,11 @@ class Calls:
         kept = self._judged.pop(asked.call.tool_call_id, None)
         if kept is not None and kept.holds_for(asked):
             return kept.ruling
-        # It stands alone, or another capability or a program made it what it is.
+        # A single call, or one that another capability or the program changed.
         return await self._judge(asked, at)
 
     async def _approved(self, asked: Asked, ctx: RunContext[Any], at: Occasion) -> Ruling:
-        """Return the ruling on a call that somebody approved, by the grants that speak for it."""
+        """Check a call that a person approved, with its grants."""
         grants = grants_of(ctx.tool_call_metadata)
         ruling = await self._judge(asked, at, grants)
         if ruling.may_be_approved:
@@ -123,7 +123,7 @@ class Calls:
 
 
 def _beside(response: ModelResponse, ctx: RunContext[Any]) -> list[Asked]:
-    """Return all calls of a response that are about to be made, if there are several."""
+    """Return all calls of a response that will run, if there are several."""
     calls = response.tool_calls
     if len(calls) < 2:
         return []
@@ -132,7 +132,7 @@ def _beside(response: ModelResponse, ctx: RunContext[Any]) -> list[Asked]:
     for call in calls:
         tool = tools.get(call.tool_name)
         if tool is not None and tool.tool_def.kind in _RUN:
-            # Arguments that are not valid come to nothing: the model is asked again.
+            # Skip calls with invalid arguments: the framework asks the model again.
             with suppress(ValueError):
                 given = tool.args_validator.validate_python(call.args_as_dict())
                 found.append(Asked(call, tool.tool_def, plain(given)))

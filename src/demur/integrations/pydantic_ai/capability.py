@@ -1,4 +1,4 @@
-"""The capability: the framework's hooks, each one a question to the enforcer."""
+"""The capability: each hook of Pydantic AI calls the enforcer."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
@@ -36,20 +36,19 @@ from demur.integrations.pydantic_ai.run import Run
 __all__ = ["RefusalCapability"]
 
 _FRAMEWORK = "pydantic-ai"
-# Kinds of tools that a program or a person is asked about first.
+# Kinds of tools whose calls go to the program or to a person first.
 _HANDED_OUT = ("external", "unapproved")
 
 
 @dataclass
 class RefusalCapability(AbstractCapability[Any]):
-    """Guards every run of an agent: `Agent(..., capabilities=[RefusalCapability(enforcer)])`.
+    """Guards every run of an agent: `Agent(..., capabilities=[PydanticAIGuard(enforcer)])`.
 
-    `occasion` says who asks, by the run and its `deps`; what it leaves open is filled in. A
-    call that waits for approval is told to the model as a `"message"`; as an `"interrupt"` it
-    ends the run in `DeferredToolRequests`, its envelope in the `metadata` under `refusal`. An
-    approval alone lifts nothing: it needs a signed grant, as `grant` or `grants` in the
-    metadata of the results, or from `grant_for`, which is asked once somebody approved, for
-    hosts that sign then.
+    `context` returns the call context for a run and its `deps`; demur fills in the rest. With
+    `approval="message"`, a call that needs approval is refused with a message to the model;
+    with `"interrupt"`, the run ends in `DeferredToolRequests`, with the envelope in the
+    `metadata` under `refusal`. An approval needs a signed grant: as `grant` or `grants` in the
+    metadata of the results, or from `grant_for`, which demur calls after the approval.
     """
 
     enforcer: Enforcer | Gate
@@ -61,27 +60,26 @@ class RefusalCapability(AbstractCapability[Any]):
     _run: Run = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse settings under which nothing would be guarded."""
+        """Validate the options."""
         self._by = Enforcer.of(self.enforcer)
         check_approval(self.approval)
         if self.occasion is not None and not callable(self.occasion):
             raise InputTypeError.expected("occasion", "a function of the run", self.occasion)
         if self.grant_for is not None and not callable(self.grant_for):
-            raise InputTypeError.expected("grant_for", "a function of the ruling", self.grant_for)
+            expected = "a function of the check result"
+            raise InputTypeError.expected("grant_for", expected, self.grant_for)
         if self.defer_loading:
-            raise InputError(
-                "a guard cannot wait until a model loads it", help="leave out `defer_loading`"
-            )
+            raise InputError("the guard does not support `defer_loading`", help="leave it out")
         self._run = Run.begin(self._by, self.grant_for)
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Return the place next to model and tools: what is judged is what they get."""
+        """Return the innermost position, so that demur checks what model and tools really get."""
         return CapabilityOrdering(position="innermost")
 
     async def for_run(self, ctx: RunContext[Any]) -> "RefusalCapability":
         """Return the capability for one run."""
         del ctx
-        # Without the checks, which were made: this is part of every run.
+        # Skip `__post_init__`: the options are validated, and this is part of every run.
         own = object.__new__(type(self))
         own.__dict__.update(self.__dict__, _run=Run.begin(self._by, self.grant_for))
         return own
@@ -89,7 +87,7 @@ class RefusalCapability(AbstractCapability[Any]):
     async def on_run_error(
         self, ctx: RunContext[Any], *, error: BaseException
     ) -> AgentRunResult[Any]:
-        """End the run: by a refusal, if that is what a provider's error says.
+        """Re-raise the error, as `RunRefused` if it is a provider's refusal.
 
         Raises:
             RunRefused: Something was refused.
@@ -98,24 +96,24 @@ class RefusalCapability(AbstractCapability[Any]):
             tidy(self._run.messages, error.ruling)
         elif isinstance(error, AgentRunError | FallbackExceptionGroup):
             ruling = await self._by.amodel(error, self._at(ctx), prompt=self._run.talk.prompt)
-            # What nobody judged stays the framework's own error, which says more about it.
+            # If the check failed, keep the framework's error, which says more.
             if not ruling.allowed and not ruling.failed:
                 raise RunRefused(ruling) from error
         raise error
 
-    # The model: what it is asked, and what it says.
+    # Requests to the model, and its responses.
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Judge what people said since the model last answered, and results nobody has judged."""
+        """Check user messages since the last answer, and unchecked tool results."""
         await self._before(ctx, request_context.messages)
         return request_context
 
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Judge what other capabilities added for the model that is asked now."""
+        """Check messages that other capabilities added for this model."""
         await self._before(ctx, request_context.messages)
         return request_context
 
@@ -150,23 +148,23 @@ class RefusalCapability(AbstractCapability[Any]):
         request_context: ModelRequestContext,
         response: ModelResponse,
     ) -> ModelResponse:
-        """Judge whether the model refused, and what it said, before it is in the history."""
+        """Check the model's response before it enters the history."""
         parameters = request_context.model_request_parameters
         return await self._run.talk.hear(response, parameters, self._at(ctx))
 
     def get_wrapper_model(self, model: Model) -> Model:
-        """Return the model with streams that are held back until they are cleared."""
+        """Return the model with filtered streams."""
         return HeldBackModel(model, lambda ctx: self._run.talk.clearing(self._at(ctx)))
 
-    # The output: what a function makes of an answer.
+    # Output functions.
 
     async def before_output_process(
         self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any
     ) -> Any:
-        """Judge the call of a function that makes the output, like any other call.
+        """Check the call of an output function like a tool call.
 
         Raises:
-            ModelRetry: The answer is still under way; who listens to it waits for the whole.
+            ModelRetry: The answer is incomplete; streaming waits for the whole.
         """
         if output_context.has_function:
             if ctx.partial_output:
@@ -179,20 +177,20 @@ class RefusalCapability(AbstractCapability[Any]):
     async def after_output_process(
         self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any
     ) -> Any:
-        """Judge the output as it leaves: parsed, put together, or made by a function.
+        """Check the final output: parsed, joined, or returned by a function.
 
         Raises:
-            ModelRetry: The answer is still under way; who listens to it waits for the whole.
+            ModelRetry: The answer is incomplete; streaming waits for the whole.
         """
         if not ctx.partial_output:
             text = output if isinstance(output, str) else texts_in(plain(output))
             await self._run.talk.answer(text, self._at(ctx))
         elif output_context.object_def is not None or output_context.tool_call is not None:
-            # Words were cleared piece by piece; of data only the whole is.
+            # Streamed text is cleared piece by piece; structured output only as a whole.
             raise ModelRetry("it is not whole yet")
         return output
 
-    # Tools: the calls, and what they return.
+    # Tool calls and their results.
 
     async def after_tool_validate(
         self,
@@ -202,10 +200,10 @@ class RefusalCapability(AbstractCapability[Any]):
         tool_def: ToolDefinition,
         args: dict[str, Any],
     ) -> dict[str, Any]:
-        """Judge a call that is handed out or waits for a person, and one that was approved.
+        """Check deferred calls and approved calls.
 
-        Nothing else is asked before a person is; and all that was approved comes by here
-        before the first of it runs.
+        This is the only hook before a person is asked, and all approved calls pass it before
+        the first of them runs.
         """
         calls = self._run.calls
         if ctx.tool_call_approved:
@@ -226,7 +224,7 @@ class RefusalCapability(AbstractCapability[Any]):
         tool_def: ToolDefinition,
         args: dict[str, Any],
     ) -> dict[str, Any]:
-        """Judge the call, and before it all calls beside it: none runs if one ends the run."""
+        """Check the call and all others of its response: none runs if one ends the run."""
         asked = Asked(call, tool_def, plain(args))
         ruling = await self._run.calls.ruled(asked, ctx, self._at(ctx))
         waits = ruling.may_be_approved and not ctx.tool_call_approved
@@ -244,7 +242,7 @@ class RefusalCapability(AbstractCapability[Any]):
         args: dict[str, Any],
         error: Exception,
     ) -> Any:
-        """Tell the model of what an agent was refused that works for it."""
+        """Deny the call if an agent that runs as its tool was refused."""
         del ctx, tool_def, args
         if isinstance(error, RunRefused):
             self._deny(error.ruling, call)
@@ -259,7 +257,7 @@ class RefusalCapability(AbstractCapability[Any]):
         args: dict[str, Any],
         result: Any,
     ) -> Any:
-        """Judge what the tool returned, before a model reads it."""
+        """Check the tool's result before a model reads it."""
         del tool_def
         run = self._run
         ruling = await self._by.atool_result(
@@ -286,7 +284,7 @@ class RefusalCapability(AbstractCapability[Any]):
         if ctx is None:
             return Occasion(_FRAMEWORK)
         if ctx.messages:
-            # Where a run fails, the framework shows another list.
+            # `on_run_error` gets another list, so keep this one.
             self._run.messages = ctx.messages
         if self.occasion is None:
             return Occasion(_FRAMEWORK, ctx.run_id, call_id)

@@ -13,7 +13,7 @@ __all__ = ["grants_of"]
 
 
 def grants_of(metadata: Any) -> list[Grant]:
-    """Return the grants in the metadata of an approval; what is none is left out."""
+    """Return the grants in the metadata of an approval; skip anything else."""
     given = metadata if isinstance(metadata, Mapping) else {}
     more = given.get("grants")
     listed = [given.get("grant"), *(more if isinstance(more, list | tuple) else ())]

@@ -30,7 +30,7 @@ __all__ = ["HeldBackModel"]
 
 
 class HeldBackModel(WrapperModel):
-    """A model with streams that wait until they are cleared."""
+    """A model whose streams are filtered."""
 
     def __init__(
         self, wrapped: Model, clearing: Callable[[RunContext[Any] | None], Clearing]
@@ -55,7 +55,7 @@ class HeldBackModel(WrapperModel):
 
 @dataclass
 class _HeldBack(StreamedResponse):
-    """A stream of which text, and outputs that are data, wait until they are cleared."""
+    """A stream that holds text and structured outputs until they are cleared."""
 
     inner: StreamedResponse
     clearing: Clearing
@@ -63,7 +63,7 @@ class _HeldBack(StreamedResponse):
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
         answer = Outgoing(self.clearing, self.model_request_parameters, self.inner.cancel)
         async for event in self.inner:
-            # The framework makes those anew, of what leaves here.
+            # The framework creates these events anew from the filtered ones.
             if not isinstance(event, FinalResultEvent | PartEndEvent):
                 async for out in answer.take(event):
                     self._parts_manager.apply_event(out)
@@ -73,21 +73,21 @@ class _HeldBack(StreamedResponse):
             yield out
 
     def get(self) -> ModelResponse:
-        """Return the response so far, of what was let out."""
+        """Return the response so far, of the released parts."""
         state = super().get().state
         return replace(self.inner.get(), parts=self._parts_manager.get_parts(), state=state)
 
     async def close_stream(self) -> None:
-        """Stop listening to the model."""
+        """Close the model's stream."""
         await self.inner.cancel()
 
     def get_stream_cancel_errors(self) -> tuple[type[BaseException], ...]:
-        """Return what the model's own stream raises when it is closed."""
+        """Return the errors that the model's own stream raises when it is closed."""
         return self.inner.get_stream_cancel_errors()
 
     @property
     def usage(self) -> RequestUsage:
-        """What the model used so far."""
+        """The usage so far."""
         return self.inner.usage
 
     @property

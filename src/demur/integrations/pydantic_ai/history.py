@@ -20,7 +20,7 @@ __all__ = ["asked_in", "call_of", "tidy", "unanswered"]
 
 
 def unanswered(messages: Sequence[ModelMessage]) -> list[ModelRequest]:
-    """Return the messages since the model last said something."""
+    """Return the messages since the model's last response."""
     new: list[ModelRequest] = []
     for message in reversed(messages):
         if not isinstance(message, ModelRequest):
@@ -31,14 +31,14 @@ def unanswered(messages: Sequence[ModelMessage]) -> list[ModelRequest]:
 
 
 def asked_in(messages: Sequence[ModelMessage], call: ToolCallPart) -> ModelResponse | None:
-    """Return the response that `call` stands in, if it is the last one."""
+    """Return the last response if it contains `call`, or None."""
     response = _last_response(messages)
     calls = [] if response is None else response.tool_calls
     return response if any(one.tool_call_id == call.tool_call_id for one in calls) else None
 
 
 def call_of(messages: Sequence[ModelMessage], call_id: str) -> ToolCallPart | None:
-    """Return the last call of this id."""
+    """Return the last call with this id."""
     for message in reversed(messages):
         if isinstance(message, ModelResponse):
             for call in message.tool_calls:
@@ -48,7 +48,7 @@ def call_of(messages: Sequence[ModelMessage], call_id: str) -> ToolCallPart | No
 
 
 def tidy(messages: list[ModelMessage], ruling: Ruling) -> None:
-    """Leave a history that can go on: no refused prompt in it, no tool call without an answer."""
+    """Remove refused prompts, and answer open tool calls, so that the history stays usable."""
     if ruling.surface is Surface.INPUT:
         _forget_prompts(messages)
         return

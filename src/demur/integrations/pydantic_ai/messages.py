@@ -33,21 +33,21 @@ __all__ = [
 ]
 
 _PLAIN = frozenset({str, int, bool, type(None)})
-# How an output is asked for where text is meant to be read, or comes beside it.
+# Output modes in which text is meant to be read, or comes beside the output.
 _WORDS = frozenset({"text", "tool", "tool_or_text", "image"})
-# How types of files end, besides `text/...`, that models get to read as text.
+# Endings of media types, besides `text/...`, that models read as text.
 _TEXT_FILES = ("json", "xml", "yaml", "toml")
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON; what has no such form, as text."""
+    """Return a value as plain JSON; objects without a JSON format become text."""
     if type(value) in _PLAIN:
         return value
     return to_jsonable_python(_readable(value), fallback=str, bytes_mode="base64")
 
 
 def _readable(value: Any) -> Any:
-    """Return a value with the texts of the files in it, and without the other files."""
+    """Return a value with text files as text and without other files."""
     if isinstance(value, list | tuple):
         parts = (_readable(one) if isinstance(one, BinaryContent) else one for one in value)
         return [part for part in parts if part is not None]
@@ -55,14 +55,14 @@ def _readable(value: Any) -> Any:
 
 
 def _file_text(file: BinaryContent) -> str | None:
-    """Return what is written in a file, if it is one of text."""
+    """Return the text of a text file; None for other files."""
     kind = file.media_type.partition(";")[0].strip().lower()
     is_text = kind.startswith("text/") or kind.endswith(_TEXT_FILES)
     return file.data.decode("utf-8", "replace") if is_text else None
 
 
 def content_text(content: str | Sequence[UserContent] | None) -> str:
-    """Return the text in a prompt, or in what a tool adds to one, whatever else is in it."""
+    """Return the text in a prompt, or in content that a tool adds to one."""
     if isinstance(content, str):
         return content
     return "\n".join(text for one in content or () if (text := _text_of(one)) is not None)
@@ -76,9 +76,9 @@ def _text_of(one: UserContent) -> str | None:
 
 
 def readings(response: ModelResponse, *, data: bool) -> tuple[str, ...]:
-    """Return the text of a response, as the framework puts its parts together; none if empty.
+    """Return the readings of a response's text: joined, and with its parts on separate lines.
 
-    Words are returned with their parts kept apart, too, where there are several.
+    Structured output is only read joined. An empty text has no reading.
     """
     texts = [part.content for part in response.parts if isinstance(part, TextPart) and part.content]
     if not texts:
@@ -88,12 +88,12 @@ def readings(response: ModelResponse, *, data: bool) -> tuple[str, ...]:
 
 
 def is_data(parameters: ModelRequestParameters) -> bool:
-    """Return whether the text of an answer is the JSON of an output, and no words."""
+    """Return whether the text of an answer is structured output."""
     return parameters.output_mode not in _WORDS
 
 
 def with_help(response: ModelResponse, resources: Iterable[str]) -> ModelResponse:
-    """Return the response with the lines that it must show."""
+    """Return the response with the help lines added."""
     lines = tuple(resources)
     if not lines:
         return response
@@ -101,7 +101,7 @@ def with_help(response: ModelResponse, resources: Iterable[str]) -> ModelRespons
 
 
 def definition(tool: TheirDefinition) -> ToolDefinition:
-    """Return a tool as it is presented now."""
+    """Return the current definition of a tool."""
     return ToolDefinition(
         name=tool.name,
         description=tool.description or "",
@@ -110,7 +110,7 @@ def definition(tool: TheirDefinition) -> ToolDefinition:
 
 
 def returned(result: Any) -> Any:
-    """Return all that a model would read of a tool's result."""
+    """Return the parts of a tool's result that a model reads."""
     if not isinstance(result, ToolReturn):
         return plain(result)
     value = plain(result.return_value)
@@ -118,7 +118,7 @@ def returned(result: Any) -> Any:
 
 
 def to_call(output: OutputContext, given: Any) -> ToolCallPart:
-    """Return the call of the function that makes an output of what the model gave."""
+    """Return the call of the output function with the model's output as arguments."""
     asked, tool = output.tool_call, output.tool_def
     name = output.function_name or (tool.name if tool is not None else "output")
     named = given if isinstance(given, dict) else _by_name(given, tool)
@@ -126,6 +126,6 @@ def to_call(output: OutputContext, given: Any) -> ToolCallPart:
 
 
 def _by_name(given: Any, tool: TheirDefinition | None) -> dict[str, Any]:
-    """Return the one value that a function takes under its name, as far as that is known."""
+    """Return a single value under the name of the function's only parameter."""
     names = list((tool.parameters_json_schema if tool is not None else {}).get("properties", ()))
     return {names[0] if len(names) == 1 else "output": given}

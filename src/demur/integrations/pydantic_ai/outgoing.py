@@ -23,7 +23,7 @@ __all__ = ["Outgoing"]
 
 
 class Outgoing:
-    """The events of an answer; `parameters` say by which tools, or text, a model gives data."""
+    """Filters the events of an answer; `parameters` say how a model returns structured output."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Outgoing:
     ) -> None:
         self._clearing = clearing
         self._outputs = {tool.name for tool in parameters.output_tools}
-        # In JSON, a line break is two other characters: only the whole of it can be read.
+        # JSON escapes characters, so only a complete text can be checked.
         self._is_data = is_data(parameters)
         self._stop = stop
         self._words = Words(clearing)
@@ -42,7 +42,7 @@ class Outgoing:
     async def take(
         self, event: ModelResponseStreamEvent
     ) -> AsyncIterator[ModelResponseStreamEvent]:
-        """Yield what may leave now that this came."""
+        """Take an event and yield the events that are cleared now."""
         if self._kept or self._is_output(event):
             self._kept.append(event)
             return
@@ -57,7 +57,7 @@ class Outgoing:
                 yield out
 
     async def end(self) -> AsyncIterator[ModelResponseStreamEvent]:
-        """Yield what is left of the answer, if it may be shown."""
+        """Check the rest of the answer and yield it."""
         async for out in self._rest():
             yield out
         made, more = _made_up(self._kept, self._outputs)
@@ -65,7 +65,7 @@ class Outgoing:
             await self._clearing.judge(arguments)
         if more:
             texts = self._words.and_then(more)
-            # Data is parsed as it is joined, and means nothing otherwise.
+            # Structured output is only parsed joined.
             for text in texts[:1] if self._is_data else texts:
                 await self._clearing.judge(text)
         for event in self._kept:
@@ -84,19 +84,19 @@ class Outgoing:
             yield left
 
     async def _stopped(self) -> AsyncIterator[ModelResponseStreamEvent]:
-        """Yield what is left of a text that guards want to hear no more of, if it is allowed."""
+        """Yield the rest of a text that the guards stopped, if it is allowed."""
         try:
             async for left in self._rest():
                 yield left
         except RunRefused:
-            # Not every model can be stopped; its words go nowhere either way.
+            # Some models cannot be stopped; their text is dropped anyway.
             with suppress(Exception):
                 await self._stop()
             raise
 
 
 def _shown(event: ModelResponseStreamEvent, words: Words) -> ModelResponseStreamEvent | None:
-    """Return the event with so much of its text as may be shown; None if that is nothing."""
+    """Return the event with its cleared text; None if there is none."""
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
         text = words.add(event.index, event.part.content, new_part=True)
         return replace(event, part=replace(event.part, content=text))
@@ -109,7 +109,7 @@ def _shown(event: ModelResponseStreamEvent, words: Words) -> ModelResponseStream
 def _made_up(
     events: Sequence[ModelResponseStreamEvent], outputs: set[str]
 ) -> tuple[list[str], list[More]]:
-    """Return the arguments of outputs that events make up, and how the text goes on."""
+    """Return the output arguments that the events make up, and the continued texts."""
     parts: dict[int, Any] = {}
     begun = {event.index for event in events if isinstance(event, PartStartEvent)}
     for event in events:
@@ -119,7 +119,7 @@ def _made_up(
             assert isinstance(event, PartDeltaEvent)
             before = parts.get(event.index)
             if before is None and isinstance(event.delta, TextPartDelta):
-                # It goes on with a part that has begun before.
+                # The part began before these events.
                 before = TextPart("")
             if before is not None:
                 parts[event.index] = event.delta.apply(before)

@@ -10,15 +10,15 @@ from demur.enforce.ruling import Refused, Ruling
 __all__ = ["RunRefused", "denial", "deny", "or_end"]
 
 
-class RunRefused(Refused, AgentRunError):  # noqa: N818 - it says what happened, and nothing went wrong
-    """A run ended because something in it was refused; `ruling` and `envelope` say what."""
+class RunRefused(Refused, AgentRunError):  # noqa: N818 - a refusal is no error
+    """A refusal ended the run; `result` and `envelope` say why."""
 
 
 def or_end(ruling: Ruling) -> Ruling:
-    """Return the ruling if it allows; otherwise the run ends.
+    """Return the check result if it allows; otherwise end the run.
 
     Raises:
-        RunRefused: It does not allow.
+        RunRefused: It refuses.
     """
     if not ruling.allowed:
         raise RunRefused(ruling)
@@ -26,11 +26,11 @@ def or_end(ruling: Ruling) -> Ruling:
 
 
 def deny(ruling: Ruling, call: ToolCallPart) -> NoReturn:
-    """Keep a refused call, or its result, from the model.
+    """Raise the refusal of a call or of its result.
 
     Raises:
-        RunRefused: Nothing lifts it.
-        ToolFailedError: The model reads why in place of a result, and may go on.
+        RunRefused: It is a hard refusal.
+        ToolFailedError: It is a soft refusal; the model reads it and goes on.
     """
     if ruling.is_hard:
         raise RunRefused(ruling)
@@ -38,7 +38,7 @@ def deny(ruling: Ruling, call: ToolCallPart) -> NoReturn:
 
 
 def denial(ruling: Ruling, name: str, call_id: str) -> ToolReturnPart:
-    """Return what answers a refused call: the message for the model, the envelope for programs."""
+    """Return the reply to a refused call: a message for the model, the envelope for programs."""
     return ToolReturnPart(
         name,
         ruling.message,

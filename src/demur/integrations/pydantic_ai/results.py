@@ -19,13 +19,13 @@ from demur.integrations.pydantic_ai.refused import denial
 
 __all__ = ["Results", "Unread"]
 
-# What answers a call, or an output that was of no use, without any tool by name.
+# Parts that answer a call, or an invalid output without a tool name.
 _KINDS = frozenset({"tool-return", "retry-prompt", "retry-feedback"})
 _OUTPUT = "output"
 
 
 class Unread(NamedTuple):
-    """A result that no model has read and nobody has judged, and the id of the call it answers."""
+    """A result that was not checked and that no model has read, with the id of its call."""
 
     message: ModelRequest
     place: int
@@ -35,23 +35,23 @@ class Unread(NamedTuple):
 
 
 class Results:
-    """The results of one run that were judged."""
+    """The checked results of one run."""
 
     def __init__(self) -> None:
         self._judged: set[tuple[str, str | None]] = set()
         self._refused: dict[tuple[str, str], Ruling] = {}
 
     def allow(self, name: str, content: Any) -> None:
-        """Keep in mind that a model may read this from that tool."""
+        """Note that a model may read this content from that tool."""
         self._judged.add((name, _text(content)))
 
     def refuse(self, call: ToolCallPart, ruling: Ruling) -> None:
-        """Keep in mind what a model is told in place of a result."""
+        """Note the refusal that replaces a result."""
         self.allow(call.tool_name, ruling.message)
         self._refused[call.tool_call_id, ruling.message] = ruling
 
     def unread(self, new: Iterable[ModelRequest]) -> list[Unread]:
-        """Return the results that are to be judged; those that were refused say so from now on."""
+        """Return the unchecked results; replace those that were refused before."""
         found = []
         for message in new:
             for place, part in enumerate(message.parts):
@@ -68,7 +68,7 @@ class Results:
         return found
 
     def settle(self, one: Unread, ruling: Ruling) -> None:
-        """Put what a model is told in the place of a result, if the ruling refuses it."""
+        """Note an allowed result, or replace a refused one."""
         if ruling.allowed:
             self.allow(one.name, one.content)
         else:
@@ -76,7 +76,7 @@ class Results:
             _put(one, ruling)
 
     def _told(self, one: Unread) -> Ruling | None:
-        """Return the ruling that a model is told of in place of this result."""
+        """Return the earlier refusal of this result, or None."""
         content = one.content
         return self._refused.get((one.call_id, content)) if isinstance(content, str) else None
 
@@ -86,19 +86,19 @@ class Results:
 
 
 def _put(one: Unread, ruling: Ruling) -> None:
-    """Put what the model is told in the place of a result, in the history too."""
+    """Replace a result by its refusal, in the history too."""
     parts: list[ModelRequestPart] = list(one.message.parts)
     part: Any = parts[one.place]
     if getattr(part, "tool_name", None):
         parts[one.place] = denial(ruling, one.name, one.call_id)
     else:
         parts[one.place] = replace(part, content=ruling.message)
-    # The framework holds the same message twice; a copy would be in one of both alone.
+    # The framework holds the message in two lists; a copy would reach only one of them.
     one.message.parts = parts
 
 
 def _text(content: Any) -> str | None:
-    """Return the texts that stand for a result; None if nobody can read it."""
+    """Return the text of a result; None if it cannot be read."""
     if isinstance(content, str):
         return content
     try:

@@ -16,7 +16,7 @@ __all__ = ["Run"]
 
 @dataclass
 class Run:
-    """What was said, called and returned in one run; `messages` is its history."""
+    """The checked conversation, calls and results of one run; `messages` is its history."""
 
     talk: Talk
     calls: Calls
@@ -25,5 +25,5 @@ class Run:
 
     @classmethod
     def begin(cls, enforcer: Enforcer, grant_for: GrantFor | None) -> Self:
-        """Return a run in which nothing has happened yet."""
+        """Return the state of a new run."""
         return cls(Talk(enforcer), Calls(enforcer, grant_for))

@@ -18,9 +18,9 @@ _Said = tuple[datetime, str]
 
 
 class Talk:
-    """What was said in one run; `prompt` is what people said last.
+    """The checked prompts and answers of one run; `prompt` is the last prompt.
 
-    Whatever is refused ends the run by `RunRefused`.
+    A refusal raises `RunRefused`.
     """
 
     def __init__(self, enforcer: Enforcer) -> None:
@@ -31,11 +31,11 @@ class Talk:
         self.prompt: str | None = None
 
     def allow(self, text: str) -> None:
-        """Keep in mind that a tool adds this, which was judged as its result."""
+        """Note a text that a tool added and that was checked as its result."""
         self._added.add(text)
 
     def fresh(self, new: Iterable[ModelRequest]) -> list[UserPromptPart]:
-        """Return what people say in new messages that was not judged yet."""
+        """Return the unchecked prompts in new messages."""
         return [
             part
             for message in new
@@ -48,7 +48,7 @@ class Talk:
         return not text or text in self._added or (part.timestamp, text) in self._heard
 
     async def ask(self, prompts: Iterable[UserPromptPart], at: Occasion) -> None:
-        """Judge what people say, before a model reads it."""
+        """Check prompts before a model reads them."""
         words = [(part.timestamp, content_text(part.content)) for part in prompts]
         self._heard.update(words)
         self.prompt = "\n".join(text for _, text in words)
@@ -57,7 +57,7 @@ class Talk:
     async def hear(
         self, response: ModelResponse, parameters: ModelRequestParameters, at: Occasion
     ) -> ModelResponse:
-        """Return the model's response as it may be shown; one that declines says so beside it."""
+        """Check a response; return it with help lines, and the envelope if the model declined."""
         or_end(await self._enforcer.amodel(response, at, prompt=self.prompt))
         calls, names = response.tool_calls, {tool.name for tool in parameters.output_tools}
         for call in calls:
@@ -79,7 +79,7 @@ class Talk:
         return shown
 
     async def answer(self, text: str, at: Occasion) -> tuple[str, ...]:
-        """Return the lines that must stand below a text, which may be shown."""
+        """Check a text and return the help lines to show below it."""
         if not text or text in self._cleared:
             return ()
         ruling = or_end(await self._enforcer.aanswer(text, at, prompt=self.prompt))
@@ -87,7 +87,7 @@ class Talk:
         return ruling.resources
 
     def clearing(self, at: Occasion) -> Clearing:
-        """Return who clears an answer that is streamed."""
+        """Return the checks for a streamed answer."""
         return Clearing(
             lambda: self._enforcer.stream(at, prompt=self.prompt),
             self._cleared.add,
@@ -95,5 +95,5 @@ class Talk:
         )
 
     async def make(self, call: ToolCallPart, at: Occasion) -> None:
-        """Judge the call of a function that makes an output, like that of any tool."""
+        """Check the call of an output function like a tool call."""
         or_end(await self._enforcer.atool_call(call.tool_name, call.args_as_dict(), at))

@@ -14,10 +14,10 @@ __all__ = ["Clearing", "More", "Words"]
 
 
 class Clearing(NamedTuple):
-    """Who clears what a model says: text while it comes, other output once it is whole.
+    """The checks of an answer: of text while it streams, of other output once it is complete.
 
-    `open` begins a text, `cleared` hears of one that was allowed; `judge` raises for an
-    output that is not.
+    `open_stream` begins a text, `mark_cleared` notes an allowed text, `check_text` raises for a
+    refused output.
     """
 
     open: Callable[[], AnswerStream]
@@ -26,16 +26,16 @@ class Clearing(NamedTuple):
 
 
 class More(NamedTuple):
-    """A text that begins a part, or goes on with one that has begun before."""
+    """A text that begins a part or continues one."""
 
     begins: bool
     text: str
 
 
 class _Reading:
-    """One way to put the parts of an answer together.
+    """One way to join the parts of an answer.
 
-    `before` is what was said before a part: it is read again, and not shown again.
+    `before` is the text before a part: the guards read it again, and it is not shown again.
     """
 
     def __init__(self, stream: AnswerStream, before: str) -> None:
@@ -44,18 +44,18 @@ class _Reading:
         self._out = -len(before)
 
     def add(self, piece: str) -> int:
-        """Return how much of the part may be shown after this piece, or less than nothing."""
+        """Return how many characters of the part are cleared; negative inside `before`."""
         whole, self._ahead = self._ahead + piece, ""
         self._out += len(self.stream.add(whole))
         return self._out
 
 
 class Words:
-    """The text of an answer, in one part or several, that is read as one and shown as it comes.
+    """The text of an answer in one or several parts, checked as one text and shown as it comes.
 
-    A part ends where another begins, and may go on after it: then all of it is read again,
-    so that nothing is hidden between its pieces, and what was shown is not shown twice. Who
-    shows the parts joins them or keeps them apart; where that differs, both are read.
+    A part ends where another begins, and may continue later. The guards then read everything
+    again, so that nothing hides between the pieces; shown text is not shown twice. Clients join
+    the parts or keep them apart; if that makes a difference, both readings are checked.
     """
 
     def __init__(self, clearing: Clearing) -> None:
@@ -70,11 +70,11 @@ class Words:
 
     @property
     def stopped(self) -> bool:
-        """Whether guards want to hear no more of it."""
+        """Whether the guards stopped the text."""
         return any(one.stream.stopped for one in self._open)
 
     def add(self, index: int, piece: str, *, new_part: bool) -> str:
-        """Return what may be shown after this piece."""
+        """Take a piece and return the text that is cleared now."""
         self._begins = self._begins or new_part
         if self._passes or not piece:
             return piece
@@ -87,7 +87,7 @@ class Words:
         return "".join(self._up_to(clear))
 
     def _up_to(self, clear: int) -> Iterator[str]:
-        """Yield what was held back of a part, up to that many letters of it."""
+        """Yield held text of the part up to that many characters."""
         while self._shown < clear:
             piece = self._held.popleft()
             shown = piece[: clear - self._shown]
@@ -97,7 +97,7 @@ class Words:
             yield shown
 
     def _before(self) -> tuple[str, ...]:
-        """Return what was said before a piece, in all ways to read it."""
+        """Return the text before a piece, in each reading."""
         joined, apart = self._said
         if self._begins and apart:
             apart += "\n"
@@ -105,8 +105,8 @@ class Words:
         return (joined,) if joined == apart else (joined, apart)
 
     async def end(self) -> PartDeltaEvent | None:
-        """Return what is left of it, if it may be shown."""
-        # What went on though guards looked no further binds nobody.
+        """Check the text and return an event with the rest of it."""
+        # After a stop that was allowed, further text passes unchecked.
         self._passes = self._passes or self.stopped
         ended, self._open = self._open, []
         if not ended:
@@ -123,7 +123,7 @@ class Words:
         return PartDeltaEvent(index=self._index, delta=TextPartDelta(rest)) if rest else None
 
     def and_then(self, more: Iterable[More]) -> tuple[str, ...]:
-        """Return all that was said and is said after it, in all ways to read it."""
+        """Return the whole text with its continuation, in each reading."""
         joined, apart = self._said
         for begins, text in more:
             joined += text

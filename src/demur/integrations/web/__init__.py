@@ -1,14 +1,14 @@
-"""Starlette and FastAPI: prompts are looked at before a route runs, refusals leave as problems.
+"""Starlette and FastAPI: check prompts before a route runs, and answer refusals with problems.
 
-A `PromptGuard` knows where the prompt stands in a body and who asks. It is a dependency of
-FastAPI, and what `RefusalMiddleware` looks at requests with. `refusal_response` makes problem
-details (RFC 9457) of every `Refused`, wherever a route raised it.
+A `PromptGuard` finds the prompt in a body and the caller of a request. It is a FastAPI dependency,
+and the guard of `PromptGuardMiddleware`. `refusal_response` turns every `Refused` that a route
+raises into problem details (RFC 9457).
 """
 
 from demur.integrations.extras import missing_extra
 
 try:
-    import starlette.requests  # noqa: F401 - only to say at once what is missing
+    import starlette.requests  # noqa: F401 - report a missing extra at once
 except ImportError as error:
     raise missing_extra("web") from error
 

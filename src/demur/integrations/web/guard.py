@@ -22,7 +22,7 @@ __all__ = ["LARGEST", "PromptGuard", "check_length"]
 
 LARGEST = 1_000_000
 _FRAMEWORK = "web"
-# What goes wrong in a function that takes a request apart if the request is another one.
+# Errors of an app's function that reads an unexpected request.
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _log = logging.getLogger("demur")
 
@@ -31,17 +31,16 @@ Text = Callable[[Any], str | None]
 
 
 class PromptGuard:
-    """Guards the prompt in a JSON body; as a dependency of a route it gives the ruling.
+    """Guards the prompt in a JSON body; as a dependency of a route it returns the ruling.
 
-    `text` finds the prompt in the body; None says that there is nothing to look at. Without it
-    `prompt_text` does; `trusts_history` is for apps that do not take the sender's word for the
-    messages before the last. `subject`, `tenant`, `run` and `key` are functions of the request,
-    awaited where they need it: who asks, for whom, in which session, and whom rate limits
-    count. Where one fails, the request is refused; an `HTTPException` is the app's own answer.
-    A body has at most `largest` bytes.
+    `text` finds the prompt in the body; None means that there is nothing to check. The default is
+    `prompt_text`; `trusts_history` is for apps that know the messages before the last themselves.
+    `subject`, `tenant`, `run` and `key` are functions of the request, sync or async: the caller,
+    its tenant, its session, and the key of rate limits. If one fails, the request is refused; an
+    `HTTPException` is the app's own answer. A body has at most `max_bytes`.
 
     Raises:
-        InputError: There is a `text`, and a history that it would have to trust.
+        InputError: Both `text` and `trusts_history` are given.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class PromptGuard:
         largest: int = LARGEST,
     ) -> None:
         if text is not None and trusts_history:
-            raise InputError("`text` says what is looked at", where="trusts_history")
+            raise InputError("`text` decides what is checked", where="trusts_history")
         self.enforcer = Enforcer.of(by)
         self.largest = largest
         self._trusts_history = trusts_history
@@ -66,19 +65,19 @@ class PromptGuard:
         self._asked = {name: ask for name, ask in asked.items() if ask is not None}
 
     async def __call__(self, request: Request) -> Ruling:
-        """Return the ruling on the prompt of a request, which may go ahead.
+        """Return the ruling on the prompt of an allowed request.
 
         Raises:
-            Refused: It may not, or it cannot be read.
+            Refused: The request is refused, or cannot be read.
         """
         check_length(Headers(scope=request.scope), self.largest)
         return await self.check(request, await request.body())
 
     async def check(self, request: Request, body: bytes) -> Ruling:
-        """Return the ruling on a body that was read.
+        """Return the ruling on a body.
 
         Raises:
-            Refused: The request may not go ahead, or it cannot be read.
+            Refused: The request is refused, or cannot be read.
         """
         if len(body) > self.largest:
             raise UnusableError.too_large(self.largest)
@@ -98,15 +97,15 @@ class PromptGuard:
         except _UNREADABLE as error:
             raise UnusableError.of("no prompt can be read from the body") from error
         if text is not None and not isinstance(text, str):
-            raise UnusableError.of("the prompt in the body is no text")
+            raise UnusableError.of("the prompt in the body is not a text")
         return text
 
 
 def check_length(headers: Mapping[str, str], largest: int) -> None:
-    """Check what a request says about its length.
+    """Check the `content-length` of a request.
 
     Raises:
-        Refused: It has more than `largest` bytes.
+        Refused: It exceeds `max_bytes`.
     """
     length = headers.get("content-length", "")
     if length.isdigit() and int(length[:20]) > largest:
@@ -116,21 +115,21 @@ def check_length(headers: Mapping[str, str], largest: int) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        # Readers differ in which of the two they take: the app's might take the other one.
-        raise ValueError("a key stands twice")
+        # Parsers differ in which duplicate they take: the app's might take the other one.
+        raise ValueError("duplicate key")
     return value
 
 
 async def _told(name: str, ask: Who, request: Request) -> Any:
-    """Return what a function says of a request; one that fails lets nobody through."""
+    """Return the value of an app's function for a request; a failure refuses the request."""
     try:
         told = ask(request)
         return await told if inspect.isawaitable(told) else told
     except (HTTPException, Refused):
         raise
     except _UNREADABLE as error:
-        _log.warning("the %s cannot be told from a request: %s", name, type(error).__name__)
-        raise UnusableError.of(f"the {name} cannot be told from the request") from error
+        _log.warning("cannot read the %s from a request: %s", name, type(error).__name__)
+        raise UnusableError.of(f"cannot read the {name} from the request") from error
     except Exception as error:
-        _log.exception("the %s cannot be told from a request", name)
-        raise UnusableError.broken(f"the {name} cannot be told now") from error
+        _log.exception("cannot read the %s from a request", name)
+        raise UnusableError.broken(f"cannot determine the {name} now") from error

@@ -1,4 +1,4 @@
-"""The middleware: looks at bodies before an app does, and answers what it refuses."""
+"""The middleware: checks request bodies before an app reads them, and answers refusals."""
 
 from collections.abc import Iterable
 
@@ -17,15 +17,14 @@ __all__ = ["RefusalMiddleware"]
 
 
 class RefusalMiddleware:
-    """Looks at the bodies of requests to `paths`, and answers each `Refused` of the app.
+    """Checks the bodies of requests to `paths`, and answers each `Refused` of the app.
 
     `paths` are patterns such as `/chat`, `/chats/{id}` or `/v1/*`. Requests without a body
-    pass. The app reads the body as if nobody had; its ruling is `request.state.ruling`. Without
-    a guard, refusals of the app are answered and nothing else happens. Responses are not
-    touched.
+    pass. The app can still read the body; its ruling is `request.state.ruling`. Without a guard,
+    the middleware only answers refusals of the app. Responses are not checked.
 
     Raises:
-        InputError: A pattern can match nothing, or there is none.
+        InputError: A pattern is invalid, or there is none.
     """
 
     def __init__(
@@ -62,13 +61,13 @@ class RefusalMiddleware:
             return
         body = await _read(scope, receive, guard.largest)
         if body is None:
-            return  # nobody is there to be answered
-        # INVARIANT: a body reaches the app only if it was allowed, and as it was judged.
+            return  # the client has disconnected
+        # INVARIANT: a body reaches the app only if it was allowed, and exactly as it was judged.
         if body:
             try:
                 ruling = await guard.check(Request(scope, _again(body, receive)), body)
             except HTTPException as error:
-                # Who asks is the app's to say; outside its routes nobody else would answer.
+                # Raised by the app's functions; outside its routes nothing else would answer it.
                 answer = PlainTextResponse(error.detail, error.status_code, error.headers)
                 await answer(scope, receive, send)
                 return
@@ -77,7 +76,7 @@ class RefusalMiddleware:
 
 
 async def _read(scope: Scope, receive: Receive, largest: int) -> bytes | None:
-    """Return the whole body, or None if the client left."""
+    """Return the whole body, or None if the client disconnected."""
     check_length(Headers(scope=scope), largest)
     body = bytearray()
     more = True
@@ -93,7 +92,7 @@ async def _read(scope: Scope, receive: Receive, largest: int) -> bytes | None:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that begins with a body that was read already."""
+    """Return a `receive` that first replays a body that was already read."""
     told = iter([body])
 
     async def replayed() -> Message:

@@ -1,7 +1,7 @@
-"""Which requests are looked at, by patterns of paths.
+"""Path patterns that select the requests to check.
 
-An app takes more than one path for the same place: a line break or a slash at the end may not
-matter to it. What it might take for a place that is looked at is looked at, too.
+An app may take several paths for one place: a trailing line break or slash may not matter to it.
+Every path that an app might take for a guarded one is checked, too.
 """
 
 import re
@@ -14,7 +14,7 @@ from demur.errors import InputError, InputTypeError
 __all__ = ["Paths"]
 
 _PARAMETER = re.compile(r"\{\w+(?::(?P<kind>\w+))?\}|\*")
-# Kinds of parameters that stand for one segment; others may reach further.
+# Kinds of parameters that match one segment; others may match several.
 _SEGMENTS = (None, "str", "int", "float", "uuid")
 _ENDS = re.compile(r"[/\s\x00-\x1f\x7f]+\Z")
 _SLASHES = re.compile(r"/+")
@@ -28,17 +28,17 @@ class Paths:
             raise InputTypeError.expected("`paths`", "a list of patterns", patterns)
         read = [_read(form) for one in patterns for form in {one, one.rstrip("/") or "/"}]
         if not read:
-            raise InputError("there is none, so nothing is looked at", where="paths")
+            raise InputError("no paths are given, so nothing would be checked", where="paths")
         self._patterns = read
 
     def hold(self, scope: Scope) -> bool:
-        """Return whether a request to one of them is meant."""
+        """Return whether a request's path matches a pattern."""
         return any(one.fullmatch(form) for form in _forms(scope) for one in self._patterns)
 
 
 def _read(pattern: str) -> re.Pattern[str]:
     if not pattern.startswith(("/", "*")):
-        raise InputError(f"`{pattern}` is no path", where="paths", help="begin it with `/`")
+        raise InputError(f"`{pattern}` is not a path", where="paths", help="begin it with `/`")
     made, end = "", 0
     for found in _PARAMETER.finditer(pattern):
         one_segment = found[0] != "*" and found["kind"] in _SEGMENTS
@@ -55,7 +55,7 @@ def _literal(text: str) -> str:
 
 
 def _forms(scope: Scope) -> Iterator[str]:
-    """Yield the forms of a request's path that an app may take for the same."""
+    """Yield the forms of a request's path that an app may treat as the same."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     for one in {path, _below(path, root)}:
         yield from {one, _SLASHES.sub("/", one), _ENDS.sub("", one) or "/"}

@@ -1,4 +1,4 @@
-"""Refusals as responses, and those of requests that nobody could look at."""
+"""Refusals as responses, and the refusals of unreadable requests."""
 
 import math
 from typing import Self
@@ -17,7 +17,7 @@ __all__ = ["UnusableError", "refusal_response"]
 
 
 class UnusableError(Refused):
-    """A request that nobody could look at; `status` is what its sender is answered."""
+    """The refusal of an unreadable request; `status` is the HTTP status of the answer."""
 
     def __init__(self, ruling: Ruling, status: int = 400) -> None:
         super().__init__(ruling)
@@ -31,12 +31,12 @@ class UnusableError(Refused):
 
     @classmethod
     def too_large(cls, largest: int) -> Self:
-        """Return the refusal of a body that is larger than `largest` bytes."""
-        return cls.of(f"a body has at most {largest} bytes", 413)
+        """Return the refusal of a body above `max_bytes`."""
+        return cls.of(f"the body must not exceed {largest} bytes", 413)
 
     @classmethod
     def broken(cls, problem: str) -> Self:
-        """Return the refusal of a request that the app itself failed to understand."""
+        """Return the refusal of a request on which a function of the app failed."""
         refusal = Refusal.of(ReasonCode.INTERNAL_ERROR, problem, surface=Surface.RUNTIME)
         return cls(Ruling(Surface.INPUT, allowed=False, refusal=refusal), 500)
 
@@ -44,7 +44,7 @@ class UnusableError(Refused):
         return type(self), (self.ruling, self.status)
 
 
-async def refusal_response(request: Request, refused: Exception) -> Response:  # noqa: ARG001 - the form of Starlette's handlers of exceptions
+async def refusal_response(request: Request, refused: Exception) -> Response:  # noqa: ARG001 - the signature of Starlette's exception handlers
     """Return a refusal as problem details, with the words for a person as `words`.
 
     Use it as `app.add_exception_handler(Refused, refusal_response)`.

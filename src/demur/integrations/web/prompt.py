@@ -1,8 +1,8 @@
-"""The prompt in a JSON body, where chat APIs have it.
+"""Find the prompt in a JSON body, where chat APIs have it.
 
-A body is its sender's own work throughout: who may write the last message may have written
-those before it, too, in anybody's name. So all of them are read, unless the app says that it
-knows better. What cannot be read as text is not left out, for a model may read it.
+The sender writes the whole body: whoever writes the last message may have written those before
+it, in anybody's name. So all messages are checked, unless the app says that it knows the history.
+A part that cannot be read as text is refused, because a model may read it.
 """
 
 import re
@@ -16,32 +16,31 @@ __all__ = ["prompt_text"]
 
 _SPOKEN = ("system", "instructions", "prompt", "input", "messages")
 _TURNS = ("input", "messages")
-# Where messages and their parts have what they say.
+# The members of messages and parts that hold their content.
 _SAID = ("content", "text", "parts")
-# Messages and parts of any other type hold what is no text, such as a picture.
+# Messages and parts of any other type hold no text, but for example a picture.
 _KINDS = (
     *("text", "input_text", "output_text", "refusal", "thinking"),
     *("message", "human", "ai", "system", "tool"),
     *("function", "function_call", "function_call_output", "tool_use", "tool_result"),
 )
-# What says which message or part it is, and of what kind: one word each.
+# Members that identify a message or part, or name its kind: one word each.
 _MARKS = ("role", "type", "id", "status", "call_id", "tool_call_id", "tool_use_id")
 _MARK = re.compile(r"[\w.:-]{0,100}", re.ASCII)
 _HELP = "pass `text=`, a function of the body"
 
 
 def prompt_text(body: Any, *, trusts_history: bool = False) -> str:
-    """Return the words in a JSON body: of `prompt`, `input`, `messages` and what stands above.
+    """Return the text of `system`, `instructions`, `prompt`, `input` and `messages` in a JSON body.
 
-    Above them stand `system` and `instructions`. Messages count whoever they are said to be
-    from. With `trusts_history`, only those since the last answer of the assistant do: that is
-    for apps which know what came before.
+    Messages of all roles count. With `trusts_history`, only those since the last answer of the
+    assistant do: that is for apps that know the earlier ones themselves.
 
     Raises:
-        InputError: There are none, or a part of it is no text.
+        InputError: The body has no prompt, or a part of it is no text.
     """
     if not isinstance(body, dict):
-        raise InputError("the body is no object", help=_HELP)
+        raise InputError("the body is not an object", help=_HELP)
     found: list[str] = []
     for name in _SPOKEN:
         said = body.get(name)
@@ -50,25 +49,25 @@ def prompt_text(body: Any, *, trusts_history: bool = False) -> str:
         if said is not None:
             found += _part(said)
     if not found:
-        raise InputError("there is no prompt", help=_HELP)
+        raise InputError("the body has no prompt", help=_HELP)
     return "\n".join(found)
 
 
 def _part(value: Any) -> list[str]:
-    """Return the texts of what is said; each message and each part of it has one at least."""
+    """Return the texts of a value; each message and each part must have at least one."""
     if isinstance(value, list):
         found = [text for item in value for text in _part(item)]
     else:
         if isinstance(value, dict) and value.get("type", "text") not in _KINDS:
-            raise InputError("a part is of a type that is no text", help=_HELP)
+            raise InputError("a part has a type that is not text", help=_HELP)
         found = list(_texts(value))
     if not found:
-        raise InputError("a part gives no text", help=_HELP)
+        raise InputError("a part has no text", help=_HELP)
     return found
 
 
 def _texts(value: Any) -> Iterator[str]:
-    # INVARIANT: of what is said in a body, nothing is left out but marks of one word.
+    # INVARIANT: every text of a prompt is checked, except marks of one word.
     if isinstance(value, str):
         yield texts_in(value)
     elif isinstance(value, list):
@@ -89,7 +88,7 @@ def _is_mark(name: str, value: Any) -> bool:
 
 
 def _since_last_answer(items: Sequence[Any]) -> list[Any]:
-    """Return the items after the assistant's last answer; one that only begins is none."""
+    """Return the items after the assistant's last answer; a trailing prefill does not count."""
     answers = [isinstance(one, dict) and one.get("role") == "assistant" for one in items]
     end = len(items)
     while end and answers[end - 1]:

@@ -1,1 +1,1 @@
-"""Alert rules as data: loaded, evaluated here, and written for others to evaluate."""
+"""Alert rules as data: loaded, evaluated, and exported to other tools."""

@@ -11,9 +11,9 @@ __all__ = ["Counts", "Source", "add_counts", "unknown_counts"]
 
 
 class Counts(NamedTuple):
-    """How many decisions there were, and of which kind. None is what the source cannot tell.
+    """Counts of decisions by kind. None means that the source does not know.
 
-    `problem` says why they are not complete: then each number is the least that there were.
+    `problem` says why the counts are incomplete; each number is then a lower bound.
     """
 
     decisions: int | None = 0
@@ -24,7 +24,7 @@ class Counts(NamedTuple):
     problem: str = ""
 
     def number(self, selector: Selector) -> int | None:
-        """Return how many decisions a selector chooses, or None if it cannot be told."""
+        """Return the number of decisions that a selector matches, or None if unknown."""
         by: dict[Field, Mapping[str, int] | None] = {
             Field.CODE: self.codes,
             Field.CLASS: self.classes,
@@ -36,19 +36,19 @@ class Counts(NamedTuple):
 
 
 class Source(Protocol):
-    """Where counts come from."""
+    """A source of counts."""
 
     def between(self, since: datetime, until: datetime) -> Counts:
         """Return the counts from `since` on and before `until`."""
 
 
 def unknown_counts(problem: str) -> Counts:
-    """Return what is known where nothing is."""
+    """Return counts of which nothing is known."""
     return Counts(None, {}, None, None, None, problem)
 
 
 def add_counts(parts: Iterable[Counts]) -> Counts:
-    """Return counts of several sources together. What one of them cannot tell, nobody can."""
+    """Return the sum of counts; a number is unknown if one of the parts does not know it."""
     counts = list(parts)
     return Counts(
         _total([one.decisions for one in counts]),

@@ -16,7 +16,7 @@ from demur.observe.labels import OTHER
 
 __all__ = ["METRICS", "datadog_check", "datadog_monitors"]
 
-# The name of each metric here, and in Datadog behind the namespace.
+# The name of each metric in demur, and in Datadog after the namespace.
 METRICS = {
     "demur_decisions": "decisions",
     "demur_decision_classes": "decision_classes",
@@ -49,7 +49,7 @@ def datadog_monitors(rules: Iterable[AlertRule]) -> list[dict[str, Any]]:
 
 
 def datadog_check(endpoint: str = "http://localhost:8000/metrics") -> str:
-    """Return the settings of the Agent's check (`openmetrics.d/conf.yaml`)."""
+    """Return the configuration of the Agent's check (`openmetrics.d/conf.yaml`)."""
     instance = {
         "openmetrics_endpoint": endpoint,
         "namespace": "demur",
@@ -83,7 +83,7 @@ def _monitor(rule: AlertRule) -> dict[str, Any]:
 
 
 def _query(rule: AlertRule) -> tuple[str, float]:
-    """Return a query and the threshold that it ends in."""
+    """Return the query of a rule, and its threshold."""
     window = f"last_{written(rule.window)}"
     if rule.kind is Kind.NEW_UNKNOWN_CODE:
         counted = f"sum:demur.reasons.count{{code:{OTHER}}}.as_count()"
@@ -115,5 +115,5 @@ def _message(rule: AlertRule) -> str:
         lines.append(f"Means little with fewer than {rule.minimum} {rule.whole}.")
     if rule.hold:
         lines.append(f"Meant if it stays so for {spoken(rule.hold)}.")
-    # Braces would be read as a template.
+    # Datadog reads double braces as a template.
     return "\n".join(line for line in lines if line).replace("{{", "{ {")

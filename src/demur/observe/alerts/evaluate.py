@@ -13,13 +13,13 @@ from demur.observe.alerts.rule import AlertRule, Kind, Selector, Whole
 
 __all__ = ["Alert", "State", "evaluate"]
 
-# At how many moments a rule is held against the time that it must have been so.
+# Number of earlier moments at which a rule with `for` must have fired too.
 _MOMENTS = 5
 _MOST_NAMED = 5
 
 
 class State(StrEnum):
-    """What came of a rule."""
+    """The state of an evaluated rule."""
 
     FIRING = "firing"
     QUIET = "quiet"
@@ -27,9 +27,9 @@ class State(StrEnum):
 
 
 class Alert(NamedTuple):
-    """A rule and what came of it: the number that was measured, and what it says in words.
+    """An evaluated rule: its state, the measured number, and a message.
 
-    `codes` are those that a rule about no code in particular fires on, most frequent first.
+    `codes` are the unknown codes that a rule fires on, most frequent first.
     """
 
     rule: AlertRule
@@ -51,7 +51,7 @@ class _Judged(NamedTuple):
 def evaluate(
     rules: Iterable[AlertRule], source: Source, now: datetime, registry: Registry
 ) -> list[Alert]:
-    """Return what came of each rule at a moment. What a source cannot tell is never quiet."""
+    """Return the alert of each rule at a moment. Unknown counts never make a rule quiet."""
     return [_alert(rule, source, now, registry) for rule in rules]
 
 
@@ -68,7 +68,7 @@ def _alert(rule: AlertRule, source: Source, now: datetime, registry: Registry) -
 
 
 def _earlier(hold: timedelta, now: datetime) -> list[datetime]:
-    """Return moments spread over the time that a rule must have been so."""
+    """Return moments spread over the time for which a rule must have fired."""
     return [now - hold * step / _MOMENTS for step in range(1, _MOMENTS + 1)] if hold else []
 
 
@@ -124,7 +124,7 @@ def _change(rule: AlertRule, counts: Counts, before: Counts) -> _Judged:
         few = f"{number} in the last {spoken(rule.window)}, {before.decisions} decisions before it"
         return _Judged(State.QUIET, None, f"{_what(rule)}: {few}: too few to compare")
     now_rate, then_rate = number / counts.decisions, earlier / before.decisions
-    # By counts and not by rates: no rounding decides.
+    # Compare counts, not rates, so that rounding does not matter.
     grown = number * before.decisions >= rule.threshold * earlier * counts.decisions
     state = State.FIRING if grown else State.QUIET
     said = f"{now_rate:.1%} of decisions in the last {spoken(rule.window)}"
@@ -140,7 +140,7 @@ def _unknown(rule: AlertRule, counts: Counts, before: Counts, registry: Registry
         if code not in registry and code not in before.codes
     }
     problem = counts.problem or before.problem
-    # What is missing from the time before can hide that a code is old, so that all are new.
+    # Incomplete earlier counts can make an old code look new, so new codes still fire.
     if problem and not new:
         return _cannot(counts if counts.problem else before, None)
     if not new:
@@ -159,7 +159,7 @@ def _cannot(counts: Counts, number: int | None) -> _Judged:
 
 
 def _refusals(counts: Counts, registry: Registry) -> int:
-    """Return how many reasons refused; codes that nobody knows are taken for refusals."""
+    """Return the number of refusing reasons; unknown codes count as refusals."""
     allowing = {entry.code for entry in registry if entry.effect is not Effect.REFUSE}
     return sum(number for code, number in counts.codes.items() if code not in allowing)
 

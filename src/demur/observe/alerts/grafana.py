@@ -244,7 +244,7 @@ def _table(title: str, query: str) -> Json:
 
 
 def _placed(panels: Iterable[Json]) -> Iterator[Json]:
-    """Yield the panels with ids and places: from left to right, and down where a line is full."""
+    """Yield the panels with ids and positions, row by row from left to right."""
     x = y = tallest = 0
     for number, panel in enumerate(panels, start=1):
         width, height = panel["gridPos"]["w"], panel["gridPos"]["h"]

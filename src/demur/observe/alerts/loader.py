@@ -24,7 +24,7 @@ SCHEMA_VERSION = "alert_rules.v1"
 _TOP = ("schema_version", "description", "rules")
 _COMMON = ("id", "kind", "window", "severity", "for", "cooldown", "description", "runbook")
 _THRESHOLD = {Kind.COUNT: "over", Kind.SHARE: "over_percent", Kind.RATE_CHANGE: "factor"}
-# What a rule of each kind may say beyond what all of them say.
+# The fields of each kind of rule beyond the common ones.
 _OWN: dict[Kind, tuple[str, ...]] = {
     Kind.COUNT: (*Field, "over"),
     Kind.SHARE: (*Field, "over_percent", "of", "minimum"),
@@ -50,7 +50,7 @@ def load_rules(path: Path | str, *, registry: Registry | None = None) -> AlertRu
     """Return the rules in the file at `path`.
 
     Raises:
-        AlertRuleError: The file cannot be read or used; carries every problem.
+        AlertRuleError: The file cannot be read or is invalid; carries every problem.
     """
     text = read_text(path, "alert rules", AlertRuleError)
     return parse_rules(text, str(path), registry=registry)
@@ -60,7 +60,7 @@ def parse_rules(text: str, name: str = "alerts", *, registry: Registry | None = 
     """Return the rules written in `text`, called `name` in errors.
 
     Raises:
-        AlertRuleError: They cannot be used; carries every problem.
+        AlertRuleError: The rules are invalid; carries every problem.
     """
     source = read_source(name, text, AlertRuleError)
     rules = tuple(_rules(source, default_registry() if registry is None else registry))
@@ -70,13 +70,13 @@ def parse_rules(text: str, name: str = "alerts", *, registry: Registry | None = 
 
 @cache
 def builtin_rules() -> AlertRules:
-    """Return the rules that demur ships: what is worth an alert with any policy."""
+    """Return the rules that demur ships, which suit any policy."""
     text = (files("demur.observe.alerts") / "default_rules.yaml").read_text(encoding="utf-8")
     return parse_rules(text, "built-in rules", registry=Registry.load())
 
 
 def _rules(source: Item, registry: Registry) -> Iterator[AlertRule]:
-    """Yield the rules; worthless if problems were reported on the way."""
+    """Yield the rules; they are valid only if no problem was reported."""
     source.fields(_TOP, "a file of alert rules")
     source.version(SCHEMA_VERSION)
     source.optional_text("description")
@@ -130,15 +130,15 @@ def _line(rule: Item, key: str) -> str:
 def _id(rule: Item) -> str:
     name = rule.text("id")
     if name and not _ID.match(name):
-        rule.value["id"].report(f"`{name}` is no id of a rule", "like `STORAGE_LOST`")
+        rule.value["id"].report(f"`{name}` is not a valid rule id", "write one like `STORAGE_LOST`")
     return name
 
 
 def _selector(rule: Item, registry: Registry) -> Selector | None:
     named = [field for field in Field if rule.get(field) is not None]
     if len(named) != 1:
-        problem = "a rule counts by one thing" if named else "the rule does not say what counts"
-        rule.report(problem, f"one of {', '.join(Field)}")
+        problem = "the rule has several selectors" if named else "the rule has no selector"
+        rule.report(problem, f"use one of {', '.join(Field)}")
         return None
     field = named[0]
     if field is Field.CODE:
@@ -161,7 +161,7 @@ def _period(rule: Item, key: str, *, needed: bool = False) -> timedelta:
         return _NOTHING
     period = parse_period(item.value)
     if period is None:
-        item.report(f"`{item.plain}` is no period", "like 5m, 1h or 7d, at most 366d")
+        item.report(f"`{item.plain}` is not a period", "like 5m, 1h or 7d, at most 366d")
     return period or _NOTHING
 
 
@@ -188,7 +188,7 @@ def _minimum(rule: Item) -> int:
 
 
 def _number_problem(kind: Kind, item: Item) -> str | None:
-    """Return what a threshold should have been, if it is something else."""
+    """Return the expected form of a threshold, or None if it is valid."""
     number = -1 if item.number is None else item.number
     if kind is Kind.COUNT:
         fits = isinstance(number, int) and 0 <= number <= _MOST

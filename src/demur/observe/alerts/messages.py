@@ -10,7 +10,7 @@ from demur.observe.alerts.notice import Notice
 
 __all__ = ["alert_json", "dedup_key", "json_message", "pagerduty_events", "slack_message"]
 
-# What PagerDuty calls each severity; it knows four.
+# PagerDuty's names for severities; it has four.
 _PAGERDUTY = {
     Severity.CRITICAL: "critical",
     Severity.HIGH: "error",
@@ -27,7 +27,7 @@ _MOST_SECTIONS = 49
 
 
 def dedup_key(alert: Alert, origin: str = "") -> str:
-    """Return what makes two messages about one rule one alert; `origin` keeps systems apart."""
+    """Return the key that groups messages about one rule; `origin` separates systems."""
     return f"demur/{origin}/{alert.rule.id}" if origin else f"demur/{alert.rule.id}"
 
 
@@ -51,7 +51,7 @@ def alert_json(alert: Alert, origin: str = "") -> dict[str, Any]:
 
 
 def json_message(notice: Notice, origin: str = "") -> dict[str, Any]:
-    """Return what there is to tell as one JSON document."""
+    """Return a notice as one JSON document."""
     return {
         "schema_version": "alerts.v1",
         "alerts": [alert_json(alert, origin) for alert in notice.alerts],
@@ -60,7 +60,7 @@ def json_message(notice: Notice, origin: str = "") -> dict[str, Any]:
 
 
 def slack_message(notice: Notice, origin: str = "") -> dict[str, Any]:
-    """Return what there is to tell as one message for a Slack webhook."""
+    """Return a notice as one message for a Slack webhook."""
     firing = [alert.rule.id for alert in notice.alerts if alert.state is State.FIRING]
     unjudged = [alert.rule.id for alert in notice.alerts if alert.state is State.UNJUDGED]
     said = [
@@ -89,7 +89,7 @@ def _text(alert: Alert) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text that Slack shows as it is: no links, no mentions."""
+    """Return text escaped for Slack: no links, no mentions."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -12,13 +12,13 @@ from demur.observe.alerts.evaluate import Alert, State
 __all__ = ["Notice", "Told", "dump_told", "load_told", "notice_of"]
 
 _SCHEMA_VERSION = "alert_state.v1"
-# Whoever makes codes up shall fill neither the file nor somebody's night.
+# Bounds the state file and the alerts if someone makes up codes.
 _MOST_CODES = 1_000
 _MOST_NAMED = 5
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """When somebody was last told of a rule, what, and of which codes since the cooldown began."""
+    """The last delivery for a rule: time, state, and codes named since the cooldown began."""
 
     at: datetime
     state: State
@@ -31,7 +31,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notice(NamedTuple):
-    """What to tell now, what is over since it was told, and what will have been told then."""
+    """The alerts to deliver, those that are resolved, and the deliveries to remember."""
 
     alerts: tuple[Alert, ...]
     over: tuple[Alert, ...]
@@ -39,10 +39,10 @@ class Notice(NamedTuple):
 
 
 def notice_of(alerts: Iterable[Alert], told: Mapping[str, Told], now: datetime) -> Notice:
-    """Return what there is to tell, given what was told before.
+    """Return the notice to deliver, given the earlier deliveries.
 
-    A rule that cannot be judged is told of like one that fires: nobody else would notice. A
-    cooldown holds for what was told: a code that it did not name is told of at once.
+    A rule that cannot be judged is delivered like one that fires, or it would go unnoticed. A
+    cooldown covers only what was delivered: a new code is delivered at once.
     """
     new: list[Alert] = []
     over: list[Alert] = []
@@ -65,7 +65,7 @@ def notice_of(alerts: Iterable[Alert], told: Mapping[str, Told], now: datetime) 
 
 
 def _untold(alert: Alert, before: Told) -> list[str]:
-    """Return the codes that nobody was told of; none once too many are remembered."""
+    """Return the codes not delivered yet; none once too many are remembered."""
     if len(before.codes) >= _MOST_CODES:
         return []
     told = set(before.codes)
@@ -73,30 +73,30 @@ def _untold(alert: Alert, before: Told) -> list[str]:
 
 
 def _naming(alert: Alert, codes: list[str]) -> Alert:
-    """Return an alert that says what is new about it, which its message may have left out."""
+    """Return the alert with its new codes named first, which its message may omit."""
     more = f" and {len(codes) - _MOST_NAMED} more" if len(codes) > _MOST_NAMED else ""
     named = f"{', '.join(codes[:_MOST_NAMED])}{more}"
-    return alert._replace(message=f"new since it was last told: {named}; {alert.message}")
+    return alert._replace(message=f"new since the last alert: {named}; {alert.message}")
 
 
 def load_told(raw: bytes, where: str) -> Mapping[str, Told]:
-    """Return what was told, as `dump_told` wrote it.
+    """Return the deliveries that `dump_deliveries` wrote.
 
     Raises:
-        InputError: It was written by something else.
+        InputError: The file is not a state of alerts.
     """
     try:
         file = msgspec.json.decode(raw, type=_File)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InputError(f"no state of alerts: {error}", where=where) from error
+        raise InputError(f"not a state of alerts: {error}", where=where) from error
     if file.schema_version != _SCHEMA_VERSION:
         problem = f"unknown schema version `{file.schema_version}`"
         raise InputError(problem, where=where, help=f"this is {_SCHEMA_VERSION}")
     if any(one.at.tzinfo is None for one in file.told.values()):
-        raise InputError("no state of alerts: a time has no zone", where=where)
+        raise InputError("not a state of alerts: a time has no zone", where=where)
     return file.told
 
 
 def dump_told(told: Mapping[str, Told]) -> bytes:
-    """Return what was told as bytes, for the next check."""
+    """Return the deliveries as bytes, for the next check."""
     return msgspec.json.encode(_File(schema_version=_SCHEMA_VERSION, told=dict(told))) + b"\n"

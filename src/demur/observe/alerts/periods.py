@@ -10,7 +10,7 @@ LONGEST = timedelta(days=366)
 
 
 def parse_period(text: object) -> timedelta | None:
-    """Return how long a text says, or None if it says nothing of the kind."""
+    """Return the period that a text names, or None if it is not a period."""
     if not isinstance(text, str) or text[-1:] not in _UNITS:
         return None
     number = text[:-1]
@@ -21,7 +21,7 @@ def parse_period(text: object) -> timedelta | None:
 
 
 def written(period: timedelta) -> str:
-    """Return a period as it is written in rules."""
+    """Return a period in the notation of rules."""
     number, unit = _largest(period)
     return f"{number}{unit}"
 

@@ -42,19 +42,19 @@ def _rule(rule: AlertRule) -> dict[str, Any]:
 
 
 def condition(rule: AlertRule) -> str:
-    """Return the expression that holds while a rule fires."""
+    """Return the expression that is true while a rule fires."""
     parts = [f"{measured(rule)} {limit(rule)}", *_enough(rule)]
     return " and ".join(parts)
 
 
 def limit(rule: AlertRule) -> str:
-    """Return how what is measured is compared."""
+    """Return the comparison of a rule: its operator and threshold."""
     operator = ">=" if rule.kind is Kind.RATE_CHANGE else ">"
     return f"{operator} {rule.limit}"
 
 
 def measured(rule: AlertRule) -> str:
-    """Return the expression of the number that a rule compares."""
+    """Return the expression that a rule compares with its threshold."""
     window = written(rule.window)
     if rule.kind is Kind.NEW_UNKNOWN_CODE:
         return f'sum(increase(demur_reasons_total{{code="{OTHER}"}}[{window}]))'
@@ -64,13 +64,13 @@ def measured(rule: AlertRule) -> str:
         return f"100 * {_selected(rule, window)} / {_whole(rule, window)}"
     before = f"{written(rule.before)}] offset {window}"
     now_rate = f"{_selected(rule, window)} / {_whole(rule, window)}"
-    # Where there was nothing before, the quotient is infinite, and so above each factor.
+    # With no decisions before, the quotient is infinite, and so above each factor.
     then_rate = f"{_selected(rule, before)} / {_whole(rule, before)}"
     return f"({now_rate}) / ({then_rate})"
 
 
 def _enough(rule: AlertRule) -> list[str]:
-    """Return what must hold for a number to mean anything."""
+    """Return the conditions on the minimum number of decisions."""
     window = written(rule.window)
     if rule.kind is Kind.SHARE:
         return [f"{_whole(rule, window)} >= {rule.minimum}"]
@@ -95,11 +95,11 @@ def _whole(rule: AlertRule, window: str) -> str:
 
 
 def _increase(series: str, window: str) -> str:
-    """Return how much a counter grew; `window` may carry an offset behind its bracket."""
+    """Return the increase of a counter; `window` may carry an offset after its bracket."""
     span, bracket, offset = window.partition("]")
     return f"sum(increase({series}[{span}]{offset if bracket else ''}))"
 
 
 def _literal(text: str) -> str:
-    """Return text that a template shows as it is."""
+    """Return text escaped for Prometheus templates."""
     return text.replace("{{", '{{ "{{" }}')

@@ -10,7 +10,7 @@ __all__ = ["AlertRule", "AlertRules", "Field", "Kind", "Selector", "Whole"]
 
 
 class Kind(StrEnum):
-    """What a rule looks at."""
+    """The kind of measurement of a rule."""
 
     COUNT = "count"
     SHARE = "share"
@@ -19,7 +19,7 @@ class Kind(StrEnum):
 
 
 class Field(StrEnum):
-    """By what decisions are chosen."""
+    """The field by which decisions are selected."""
 
     CODE = "code"
     CLASS = "class"
@@ -28,14 +28,14 @@ class Field(StrEnum):
 
 
 class Whole(StrEnum):
-    """What a share is a share of."""
+    """The whole of a share."""
 
     DECISIONS = "decisions"
     REFUSALS = "refusals"
 
 
 class Selector(NamedTuple):
-    """Which decisions a rule counts."""
+    """The decisions that a rule counts."""
 
     field: Field
     value: str
@@ -45,9 +45,9 @@ class AlertRule(NamedTuple):
     """One rule.
 
     `threshold` is a number of decisions for `count`, a percentage for `share`, a factor for
-    `rate_change`. `before` is the time that a window is compared with. `minimum` keeps few
-    decisions from meaning much. `hold` is how long it must be so, `cooldown` how long nobody
-    is told again.
+    `rate_change`. `before` is the period that a window is compared with. `minimum` is the number
+    of decisions below which a rule stays quiet. `hold` is how long the condition must last, and
+    `cooldown` how long the alert is not repeated.
     """
 
     id: str
@@ -67,7 +67,7 @@ class AlertRule(NamedTuple):
 
     @property
     def limit(self) -> str:
-        """The threshold as people and machines write it, every digit of it."""
+        """The threshold as text with all its digits."""
         whole = self.threshold == int(self.threshold)
         return str(int(self.threshold)) if whole else repr(self.threshold)
 

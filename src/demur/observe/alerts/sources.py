@@ -23,8 +23,8 @@ _HOUR = timedelta(hours=1)
 class StoreSource:
     """The decisions in a store, of one tenant or of all.
 
-    `clock` is what the clock says: nothing can have been stored after it, so up to then the
-    tally of its hour needs no reading of records. Of any other moment that does not hold.
+    `clock` is the current time. Nothing can have been stored after it, so a period that ends there
+    can use the tally of the current hour. A period with any other end reads records instead.
     """
 
     def __init__(self, store: Store, clock: datetime, *, tenant: str | None = None) -> None:
@@ -35,7 +35,7 @@ class StoreSource:
         self._known: dict[tuple[datetime, datetime], Counts] = {}
 
     def between(self, since: datetime, until: datetime) -> Counts:
-        """Return the counts; if the store cannot be read, why."""
+        """Return the counts, or the problem if the store cannot be read."""
         about = (since.astimezone(UTC), until.astimezone(UTC))
         try:
             if about not in self._known:
@@ -58,7 +58,7 @@ class StoreSource:
         return counts_of_records(self._records(timestamp(since), timestamp(until)))
 
     def _records(self, since: str, until: str) -> Iterator[DecisionRecord]:
-        # Tenant by tenant: a store finds the records of one by their time, those of all it walks.
+        # Tenant by tenant: a store has an index by tenant and time, but not by time alone.
         named = [self._tenant] if self._tenant is not None else None
         for tenant in named or [head.tenant for head in self._store.heads()]:
             yield from self._store.find(Filter(tenant=tenant, since=since, until=until))
@@ -77,13 +77,13 @@ class RecordSource:
 
 
 class LostSource:
-    """A source that cannot be read, and why."""
+    """A source that cannot be read, with its problem."""
 
     def __init__(self, problem: str) -> None:
         self._problem = problem
 
-    def between(self, since: datetime, until: datetime) -> Counts:  # noqa: ARG002 - nothing is known of any time
-        """Return that nothing is known."""
+    def between(self, since: datetime, until: datetime) -> Counts:  # noqa: ARG002 - the same for every period
+        """Return unknown counts."""
         return unknown_counts(self._problem)
 
 

@@ -19,7 +19,7 @@ from demur.policy.policy import Stage
 
 __all__ = ["Naming", "Use", "extended", "name_codes", "new_registry", "uses_of"]
 
-# By the words of a name, the first that fits.
+# Chosen by the words of a code name; the first match wins.
 _PARENTS = (
     (("MISSING",), "CONTEXT_MISSING"),
     (("LIMIT", "LIMITS"), "APPROVAL_LIMIT_EXCEEDED"),
@@ -37,7 +37,7 @@ _SHORTEST_PHRASE = 6
 
 
 class Use(NamedTuple):
-    """A code where a verdict that stops something gives it; `hard` if a hard block does."""
+    """One use of a code by a verdict that is not ALLOW; `hard` if a hard block uses it."""
 
     code: str
     verdict: Verdict
@@ -47,14 +47,14 @@ class Use(NamedTuple):
 
 
 class Naming(NamedTuple):
-    """What each code is called here, and the entries that the organisation has to add."""
+    """The new name of each code, and the entries that the organisation has to add."""
 
     names: Mapping[str, str]
     entries: tuple[dict[str, Any], ...]
 
 
 def uses_of(draft: Draft) -> list[Use]:
-    """Return every code that speaks against an action, with how it is used."""
+    """Return every use of a code by a verdict that is not ALLOW."""
     uses = [
         Use(code, rule.verdict, rule.stage is Stage.HARD_BLOCKS, rule.where, rule.id)
         for rule in draft.rules
@@ -73,10 +73,10 @@ def name_codes(
     described: Mapping[str, str],
     remarks: Remarks,
 ) -> Naming:
-    """Return the name of each code, and an entry for each that no registry holds.
+    """Return the new name of each code, and an entry for each unregistered one.
 
     Raises:
-        InputError: A code needs a domain and none was given, or it is none.
+        InputError: A code needs a domain and none was given, or the domain is invalid.
     """
     if domain is not None and not is_domain(domain):
         raise InputError(f"`{domain}` is not a domain", help="like `example.com`")
@@ -119,13 +119,13 @@ def _known(code: str, registry: Registry, domain: str | None) -> str | None:
 
 def _homeless(codes: Sequence[str], where: str) -> InputError:
     named = ", ".join(f"`{code}`" for code in codes)
-    verb = "stands" if len(codes) == 1 else "stand"
-    help_text = "name a domain that you own by `--domain example.com`: they become its codes"
-    return InputError(f"{named} {verb} in no registry", where=where, help=help_text)
+    verb = "is" if len(codes) == 1 else "are"
+    help_text = "pass a domain that you own by `--domain example.com`: they become its codes"
+    return InputError(f"{named} {verb} not in any registry", where=where, help=help_text)
 
 
 def _class_of(uses: Iterable[Use]) -> RefusalClass:
-    """Return the strictest class that every use bears: one that escalates must be liftable."""
+    """Return the strictest class that fits every use: a code that escalates must be liftable."""
     hard = all(use.hard for use in uses)
     return RefusalClass.HARD_BLOCK if hard else RefusalClass.WORKFLOW_BLOCK
 
@@ -139,7 +139,7 @@ def _parent(code: str, uses: Sequence[Use]) -> str:
 
 
 def _compare_class(name: str, uses: Sequence[Use], registry: Registry, remarks: Remarks) -> None:
-    """Remark where a code that stays can be lifted and a hard block could not, or the reverse."""
+    """Report a registered code whose class differs from its use: liftable or not."""
     hard = registry[name].refusal_class is RefusalClass.HARD_BLOCK
     for use in uses:
         if use.hard and not hard:
@@ -175,14 +175,14 @@ def _entry(name: str, uses: Sequence[Use], registry: Registry, words: str | None
         entry["refusal_class"] = str(refusal_class)
         if refusal_class is RefusalClass.HARD_BLOCK:
             entry["advice"] = str(Advice.DO_NOT_RETRY)
-    # Records and logs from before the import hold the bare name.
+    # Records and logs from before the import contain the bare name.
     if len(code) >= _SHORTEST_PHRASE and code.casefold() not in registry.phrases:
         entry["aliases"] = [code]
     return entry
 
 
 def new_registry(domain: str, registry: Registry) -> dict[str, Any]:
-    """Return an organisation's registry without any codes, as it is written."""
+    """Return an organisation's registry without codes, as JSON values."""
     return {
         "schema_version": SCHEMA_VERSION,
         "version": "1.0.0",

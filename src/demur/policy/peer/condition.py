@@ -19,7 +19,7 @@ __all__ = ["Asked", "asked"]
 
 _AMOUNTS = {f"amount_usd_{operator}": operator for operator in ("gt", "gte", "lt", "lte")}
 _CURRENCIES = {"amount_currency_is": "is", "amount_currency_ne": "ne"}
-# Accepted by the peer's validator, and never true in its engine.
+# Lumyn's validator accepts these, and its engine never matches them.
 _NEVER = ("action_type", "amount_currency", "amount_usd")
 _KNOWN = (*_AMOUNTS, *_CURRENCIES, *_NEVER, "evidence.NAME_is")
 _EVIDENCE = re.compile(r"(evidence\.[A-Za-z_][\w-]*)_(is|ne|in|gte|gt|lte|lt)\Z", re.ASCII)
@@ -30,24 +30,24 @@ _Mapping = dict[str, Any]
 
 
 class Asked(NamedTuple):
-    """A condition as demur writes it. `never` tells that the peer could not have matched it."""
+    """A condition in demur's form. `never` says that Lumyn could never have matched it."""
 
     condition: _Mapping
     never: bool
 
 
 class _Leaf(NamedTuple):
-    """One comparison: alternatives of which one must hold."""
+    """One comparison, as alternatives of which one must hold."""
 
     alternatives: tuple[tuple[str, str, Any], ...]
     never: bool = False
 
 
 def asked(rule: Mapping[str, Item], remarks: Remarks, *, allows: bool) -> Asked:
-    """Return what `when`, `if`, `if_all` and `if_any` of a rule ask together.
+    """Return the condition that `when`, `if`, `if_all` and `if_any` of a rule form together.
 
     Raises:
-        CannotCarryError: A part of it has no form here.
+        CannotCarryError: A part of it cannot be translated.
     """
     reader = _Reader(remarks, allows=allows)
     whole = _Whole()
@@ -69,7 +69,7 @@ def _items(item: Item | None, what: str) -> list[Item]:
 
 
 class _Whole:
-    """Puts comparisons together that must all hold, as flat as they can be written."""
+    """Combines comparisons that must all hold, as flat as possible."""
 
     def __init__(self) -> None:
         self.never = False
@@ -94,14 +94,14 @@ class _Whole:
     def condition(self) -> _Mapping:
         flat = _written(self._fields)
         if len(self._groups) == 1:
-            # A single group stands beside the fields: no field is called `any` or `all`.
+            # A single group goes beside the fields: no field is called `any` or `all`.
             [group] = self._groups
             return {**flat, **group} if "any" in group else {**flat, "all": [group]}
         return {**flat, "all": self._groups} if self._groups else flat
 
 
 def _written(fields: Mapping[str, _Mapping]) -> _Mapping:
-    """Return fields as people write them: a plain value stands for `eq`."""
+    """Return fields in short form: a plain value instead of `eq`."""
     return {
         path: operators["eq"] if list(operators) == ["eq"] else dict(operators)
         for path, operators in fields.items()
@@ -147,7 +147,7 @@ class _Reader:
         live = [branch for branch in branches if not branch.never]
         if branches and not live:
             whole.never = True
-        # What the peer never allowed is not allowed by an import.
+        # An import must not allow what Lumyn never allowed.
         kept = (live or branches) if self._allows else branches
         conditions = [branch.condition() for branch in kept]
         if all(conditions) and conditions:
@@ -207,12 +207,12 @@ class _Reader:
             "unequal",
             where,
             f"to Lumyn a missing `{path}` is unequal to everything, so it allows; "
-            "here what is missing compares with nothing",
+            "here a comparison with a missing field does not hold",
         )
         return leaf
 
     def _list(self, path: str, where: str, values: list[Any]) -> _Leaf:
-        """Return the comparison with a list; one of several kinds becomes one list for each."""
+        """Return the comparison with a list; values of several kinds become one list per kind."""
         lists: dict[str | None, list[Any]] = {}
         for value in values:
             if value is not None:
@@ -264,7 +264,7 @@ def _unknown(key: str, where: str, known: tuple[str, ...]) -> CannotCarryError:
         hint = "a name without dots and spaces, and one of _is _ne _in _gt _gte _lt _lte"
     else:
         hint = did_you_mean(key, known) or f"one of {', '.join(known)}"
-    return CannotCarryError(f"the condition `{key}` has no form here", where=where, help=hint)
+    return CannotCarryError(f"the condition `{key}` cannot be translated", where=where, help=hint)
 
 
 def _scalar(path: str, value: Any, where: str) -> Any:
@@ -276,7 +276,7 @@ def _scalar(path: str, value: Any, where: str) -> Any:
 
 
 def _number(key: str, child: Item) -> float:
-    """Return a threshold; the peer also takes the text of a number."""
+    """Return a threshold. Lumyn also accepts a number as text."""
     value = child.plain
     if isinstance(value, str):
         try:

@@ -9,7 +9,7 @@ __all__ = ["Draft", "RuleDraft"]
 
 
 class RuleDraft(NamedTuple):
-    """One rule, and where the peer's stands."""
+    """One rule, and the place of Lumyn's rule."""
 
     id: str
     stage: Stage

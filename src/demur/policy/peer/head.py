@@ -20,10 +20,10 @@ _FIELD = re.compile(r"[A-Za-z_][\w-]*\Z", re.ASCII)
 
 
 def read_head(source: Item, name: str, remarks: Remarks) -> Draft:
-    """Return the policy of the peer without its rules.
+    """Return Lumyn's policy without its rules.
 
     Raises:
-        PolicyError: It is no policy of the peer; carries every problem.
+        PolicyError: It is not a Lumyn policy; carries every problem.
     """
     source.mapping("a policy")
     _check_version(source)
@@ -76,7 +76,7 @@ def _remark_head(source: Item, draft: Draft, remarks: Remarks) -> None:
 
 
 def required_evidence(source: Item, remarks: Remarks) -> tuple[Mapping[str, Sequence[str]], str]:
-    """Return what the peer lists and never reads, and where."""
+    """Return the evidence that Lumyn lists and never reads, and its place."""
     where = source.keys.get("required_evidence", source.where)
     item = source.value.get("required_evidence")
     listed = {} if item is None else item.plain

@@ -9,10 +9,10 @@ __all__ = ["read_listing"]
 
 
 def read_listing(name: str, text: str) -> Mapping[str, str]:
-    """Return the description of each code in the peer's JSON file `name`.
+    """Return the description of each code in Lumyn's JSON file `name`.
 
     Raises:
-        RegistryError: It is no such file.
+        RegistryError: It is not a list of codes.
     """
     try:
         raw = json.loads(text)

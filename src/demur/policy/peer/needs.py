@@ -20,7 +20,7 @@ _CODE = "CONTEXT_MISSING"
 
 
 class Need(NamedTuple):
-    """Fields that an action has to bring. `action` is written as a condition has it."""
+    """Fields that an action needs. `action` is written as in a condition."""
 
     action: Any
     fields: tuple[str, ...]
@@ -29,7 +29,7 @@ class Need(NamedTuple):
 
 
 def needs_of(policy: Policy, drafts: Iterable[RuleDraft]) -> list[Need]:
-    """Return what the rules of a loaded import read without anybody asking for it."""
+    """Return the fields that imported rules read and no requirement asks for."""
     asked = requirements(policy)
     by_id = {rule.id: rule for rule in policy.rules}
     found = []
@@ -42,7 +42,7 @@ def needs_of(policy: Policy, drafts: Iterable[RuleDraft]) -> list[Need]:
 
 
 def required(policy: Policy, evidence: Mapping[str, Sequence[str]], where: str) -> list[Need]:
-    """Return what the peer's `required_evidence` lists and no rule of the import asks for."""
+    """Return the fields in `required_evidence` that no imported rule asks for."""
     asked = requirements(policy)
     found = []
     for action, names in evidence.items():
@@ -54,7 +54,7 @@ def required(policy: Policy, evidence: Mapping[str, Sequence[str]], where: str) 
 
 
 def _probe(action: str, field: str) -> Rule:
-    """Return a rule that would stop this action by this field."""
+    """Return a rule that stops this action by this field."""
     parts = (Compare("action.type", Operator.EQ, action), Compare(field, Operator.EQ, ""))
     then = Outcome(Verdict.DENY, ())
     return Rule(
@@ -69,7 +69,7 @@ def _probe(action: str, field: str) -> Rule:
 
 
 def remark_needs(needs: Iterable[Need], remarks: Remarks) -> None:
-    """Say what a request can leave out, as it could before."""
+    """Report the fields that a request can still omit."""
     for need in needs:
         fields = ", ".join(f"`{field}`" for field in need.fields)
         if need.rule is None:
@@ -83,7 +83,7 @@ def remark_needs(needs: Iterable[Need], remarks: Remarks) -> None:
 
 
 def asking_rules(needs: Iterable[Need], taken: Iterable[str]) -> list[RuleDraft]:
-    """Return a requirement for each action that has needs."""
+    """Return one requirement for each action that has needs."""
     by_action: dict[str, list[Need]] = {}
     for need in needs:
         by_action.setdefault(repr(need.action), []).append(need)

@@ -9,14 +9,14 @@ __all__ = ["KINDS", "CannotCarryError", "Level", "Remark", "Remarks"]
 
 
 class Level(StrEnum):
-    """How much a remark weighs."""
+    """The level of a diagnostic."""
 
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
 
 
-# An error leaves something out, a warning decides or reports otherwise, a note changes nothing.
+# Error: something was left out. Warning: it decides or reports differently. Note: no change.
 KINDS = {
     "left-out": Level.ERROR,
     "code-class": Level.WARNING,
@@ -38,16 +38,16 @@ KINDS = {
     "moved": Level.NOTE,
     "never-read": Level.NOTE,
 }
-# What holds for the whole policy is said where it is first met.
+# These hold for the whole policy and are reported once, at the first place.
 _ONCE = frozenset({"kinds", "precedence", "rates"})
 
 
 class CannotCarryError(DemurError):
-    """Something that has no form in a policy of demur."""
+    """A part of a Lumyn policy that cannot be translated."""
 
 
 class Remark(NamedTuple):
-    """One thing that differs, where it was written, and the rule that it is about."""
+    """One difference, its place, and the rule that it concerns."""
 
     kind: str
     level: Level
@@ -58,7 +58,7 @@ class Remark(NamedTuple):
 
 
 class Remarks:
-    """Collects remarks, those about the whole policy once."""
+    """Collects diagnostics; those about the whole policy only once."""
 
     def __init__(self, rule: str | None = None) -> None:
         self.rule = rule
@@ -73,12 +73,12 @@ class Remarks:
         *,
         rule: str | None = None,
     ) -> None:
-        """Remark something about `rule`, or about the one that is being read."""
+        """Add a diagnostic about `rule`, or about the current rule."""
         about = None if kind in _ONCE else rule or self.rule
         self._keep(Remark(kind, KINDS[kind], where, message, help_text, about))
 
     def take(self, others: "Remarks", rule: str | None) -> None:
-        """Add what was remarked apart, now that its rule has the name `rule`."""
+        """Add the diagnostics of one rule under its final name `rule`."""
         for remark in others.found:
             self._keep(remark._replace(rule=remark.rule and rule))
 

@@ -27,10 +27,10 @@ _STAND_IN = "POLICY_VIOLATION"
 
 
 def carry_rule(item: Item, remarks: Remarks, registry: Registry) -> RuleDraft:
-    """Return the rule with the peer's codes still in it; what differs is remarked.
+    """Return the rule, still with Lumyn's codes, and report every difference.
 
     Raises:
-        CannotCarryError: The rule has no form here.
+        CannotCarryError: The rule cannot be translated.
     """
     fields = item.fields(_RULE, "a rule")
     then = item.needed("then")
@@ -41,7 +41,7 @@ def carry_rule(item: Item, remarks: Remarks, registry: Registry) -> RuleDraft:
     _refuse(item)
     remarks.rule = name
     stage, verdict = item.word("stage", Stage), then.word("verdict", Verdict)
-    # A blank code is renamed like any other: for its sake no rule is left out.
+    # A blank code is renamed like any other, so that the rule is not left out.
     listed = then.texts("reason_codes", may_be_blank=True)
     codes = tuple(dict.fromkeys(code.value for code in listed))
     if not codes:
@@ -62,7 +62,7 @@ def carry_rule(item: Item, remarks: Remarks, registry: Registry) -> RuleDraft:
 
 
 def _refuse(rule: Item) -> None:
-    """Raise the first problem that was reported in a rule; the next rule starts afresh."""
+    """Raise the first reported problem of a rule, and clear all for the next rule."""
     if rule.problems:
         first, *_ = rule.problems
         rule.problems.clear()
@@ -70,7 +70,7 @@ def _refuse(rule: Item) -> None:
 
 
 def _placed(draft: RuleDraft, where: str, remarks: Remarks) -> RuleDraft:
-    """Return the rule in a stage that can hold its verdict."""
+    """Return the rule in a stage that allows its verdict."""
     stage, verdict = draft.stage, draft.verdict
     if stage is Stage.HARD_BLOCKS and verdict is Verdict.ABSTAIN:
         message = (
@@ -97,7 +97,7 @@ def _on_trial(stage: Stage, where: str, remarks: Remarks) -> None:
 
 
 def _checked(draft: RuleDraft, registry: Registry) -> tuple[str, ...]:
-    """Return what the rule asks for by itself, once it is sure that the policy will load."""
+    """Return the missing fields of the rule, after checking that it loads as a policy."""
     codes = () if draft.verdict is Verdict.ALLOW else (_STAND_IN,)
     alone = (draft._replace(codes=codes),)
     text = policy_text(Draft("", "p", "1", Mode.ENFORCE, Verdict.ESCALATE, None, alone))
@@ -110,11 +110,11 @@ def _checked(draft: RuleDraft, registry: Registry) -> tuple[str, ...]:
 
 
 def _missing(then: Mapping[str, Item], verdict: Verdict, remarks: Remarks) -> tuple[str, ...]:
-    """Return the fields that queries and obligations ask the caller for."""
+    """Return the fields that queries and obligations request from the caller."""
     fields = [*_queries(then.get("queries"), remarks)]
     fields += _obligations(then.get("obligations"), remarks)
     if fields and verdict is Verdict.ALLOW:
-        message = "a rule that allows asks for nothing here, and in Lumyn nobody hears it ask"
+        message = "queries and obligations of an ALLOW rule are left out: Lumyn ignores them"
         remarks.add("words-left-out", then["verdict"].where, message)
         return ()
     return tuple(dict.fromkeys(fields))

@@ -21,7 +21,7 @@ __all__ = ["Imported", "import_policy"]
 
 
 class Imported(NamedTuple):
-    """A policy in demur's form, the codes that it needs, and what differs."""
+    """The translated policy, the registry entries it needs, and all differences."""
 
     text: str
     entries: tuple[dict[str, Any], ...]
@@ -37,10 +37,10 @@ def import_policy(
     described: Mapping[str, str] | None = None,
     require_evidence: bool = False,
 ) -> Imported:
-    """Return the peer's policy in `text`, called `name` in remarks, as a policy of demur.
+    """Translate Lumyn's policy in `text`; diagnostics call it `name`.
 
     Raises:
-        PolicyError: It is no policy of the peer; carries every problem.
+        PolicyError: It is not a Lumyn policy; carries every problem.
         InputError: Its codes need a domain.
     """
     source = read_source(name, text, PolicyError)
@@ -108,7 +108,7 @@ def _remark_precedence(drafts: Sequence[RuleDraft], remarks: Remarks) -> None:
 
 
 def _named(draft: Draft, names: Mapping[str, str], known: Registry, remarks: Remarks) -> Draft:
-    """Return the draft with the codes that demur knows."""
+    """Return the draft with registered codes."""
     rules = []
     for rule in draft.rules:
         if rule.verdict is not Verdict.ALLOW:

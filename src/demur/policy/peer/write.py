@@ -19,7 +19,7 @@ _GROUPS = ("all", "any")
 
 
 def policy_text(draft: Draft, remarks: Sequence[Remark] = ()) -> str:
-    """Return the policy as YAML, each remark as a comment where it applies."""
+    """Return the policy as YAML, with each diagnostic as a comment at its place."""
     return "\n".join((*_head(draft, remarks), *_rules(draft.rules, remarks))) + "\n"
 
 
@@ -90,10 +90,10 @@ def _inline(value: Any) -> str:
     return _scalar(value)
 
 
-# The same words stand in many rules, and finding out how to quote one is slow.
+# Cached: the same words occur in many rules, and PyYAML is slow to quote them.
 @lru_cache(maxsize=4096, typed=True)
 def _scalar(value: Any) -> str:
-    # In a list, because there a scalar is quoted wherever it could be read as something else.
+    # Dumped in a list, where PyYAML quotes every ambiguous scalar.
     text: str = yaml.safe_dump([value], default_flow_style=True, width=inf, allow_unicode=True)
     text = text.strip()[1:-1]
     if not text.isprintable():

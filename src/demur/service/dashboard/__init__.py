@@ -1,1 +1,1 @@
-"""The dashboard: pages for people, rendered on the server, from the same parts as the API."""
+"""The dashboard: pages rendered on the server, from the same parts as the API."""

@@ -18,7 +18,7 @@ _ORDER = {State.FIRING: 0, State.UNJUDGED: 1, State.QUIET: 2}
 
 
 class AlertRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert rule and what came of it. `code` leads to the reason that it watches."""
+    """An alert rule and its state. `code` is the reason that it watches."""
 
     rule_id: str
     state: str
@@ -30,7 +30,7 @@ class AlertRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Asked:
-    """Counts that several rules ask for, counted once."""
+    """A source that caches counts, because several rules need the same ones."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -45,7 +45,7 @@ class _Asked:
 
 
 def alerts_of(service: Service, tenant: str | None, now: datetime) -> list[AlertRow]:
-    """Return the built-in alert rules held against the store, what fires first."""
+    """Evaluate the built-in alert rules against the store; firing rules come first."""
     store = service.store
     names = [head.tenant for head in store.heads()] if tenant is None else [tenant]
     source: Source = (

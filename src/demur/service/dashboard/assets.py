@@ -1,4 +1,4 @@
-"""Static files: styles, scripts and the icon, each under a name that changes with its content."""
+"""Static files: styles, scripts and the icon, named by a digest of their content."""
 
 import hashlib
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _FOREVER = "public, max-age=31536000, immutable"
 
 
 class Asset(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as it is served: `address` holds a part of its digest, so it can be kept for ever."""
+    """A static file; `address` contains its digest, so browsers may cache it for ever."""
 
     address: str
     content: bytes
@@ -52,12 +52,12 @@ def _by_address() -> Mapping[str, Asset]:
 
 
 def path_of(name: str) -> str:
-    """Return where a page finds a static file."""
+    """Return the path of a static file."""
     return f"/static/{assets()[name].address}"
 
 
 async def asset(call: Call) -> Answer:
-    """Return a static file, or that the browser has it already."""
+    """Return a static file, or 304 if the browser has it already."""
     found = _by_address().get(call.path["name"])
     if found is None:
         raise invalid(404, "there is no such file")

@@ -1,4 +1,4 @@
-"""Charts as numbers: where bars, lines and labels go. Templates draw them as SVG.
+"""Chart layouts: the positions of bars, lines and labels. Templates draw them as SVG.
 
 Widths are percentages and heights are pixels, so that a chart fits any screen while its
 letters keep their size.
@@ -28,7 +28,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """A bar over a bucket; `left` and `span` are the whole bucket's, for a pointer to hit."""
+    """A bar over a bucket; `left` and `span` are the whole bucket's, as the pointer target."""
 
     bucket: Bucket
     total: int
@@ -79,7 +79,7 @@ def stacked(
     height: int = 168,
     labels: int = 4,
 ) -> Chart:
-    """Return a bar for each bucket; what comes first in `series` stands at the bottom."""
+    """Return a stacked bar for each bucket; the first of `series` is at the bottom."""
     totals = [sum(one[place] for one in series.values()) for place in range(len(buckets))]
     top = nice_top(max(totals, default=0))
     span = 100 / max(1, len(buckets))
@@ -127,7 +127,7 @@ def _labels(buckets: Sequence[Bucket], wanted: int) -> list[Label]:
 
 
 def nice_top(most: int) -> int:
-    """Return where a scale ends that has room for `most`, on a number that reads well."""
+    """Return the end of a scale that has room for `maximum`, as a round number."""
     if most <= 10:
         return next(top for top in (4, 6, 8, 10) if top >= most)
     tenth = max(1, int("1" + "0" * (len(str(most)) - 2)))
@@ -135,7 +135,7 @@ def nice_top(most: int) -> int:
 
 
 def spark(values: Sequence[int], top: int | None = None) -> Spark:
-    """Return counts over time; with `top`, on a scale that others share."""
+    """Return a spark line; with `top`, on a shared scale."""
     most = max(1, max(values, default=0) if top is None else top)
     room = _SPARK_HEIGHT - 2
     heights = [_near(room * value / most) for value in values or [0]]
@@ -156,7 +156,7 @@ def spark(values: Sequence[int], top: int | None = None) -> Spark:
 
 
 def _columns(heights: Sequence[float]) -> Iterator[str]:
-    """Yield a path for each bar; what is small can still be seen."""
+    """Yield a path for each bar; bars have a minimum height, so that all are visible."""
     span = 100 / len(heights)
     for place, tall in enumerate(heights):
         if tall:

@@ -1,4 +1,4 @@
-"""The codes: the reference, to be read and searched."""
+"""The page of reason codes, with a search."""
 
 from demur.service.call import Answer, Call
 from demur.service.dashboard.frame import page
@@ -7,7 +7,7 @@ __all__ = ["codes"]
 
 
 def codes(call: Call) -> Answer:
-    """Return the page; with `q`, only the codes in which that stands."""
+    """Return the page; with `q`, only the codes that contain it."""
     registry = call.service.gate.registry
     asked = call.query.get("q", "").strip()
     sought = asked.casefold().replace(" ", "_"), asked.casefold()

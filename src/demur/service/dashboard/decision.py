@@ -1,4 +1,4 @@
-"""One decision: what was asked, what was seen, which rules spoke, and what everybody was told."""
+"""The page of one decision: request, findings, rules, and the words for each audience."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ _MOST_FINDINGS = 200
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What each audience is told; empty where nothing was refused."""
+    """The words for each audience; empty if nothing was refused."""
 
     person: str = ""
     agent: dict[str, Any] = {}
@@ -35,7 +35,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding, numbered as its marks are."""
+    """A finding, with the number of its marks in the texts."""
 
     number: int
     code: str
@@ -52,7 +52,7 @@ def decision(call: Call) -> Answer:
 
 
 def replayed(call: Call) -> Answer:
-    """Make the decision again, and return the page with what came out."""
+    """Replay the decision, and return the page with the result."""
     record = record_named(call)
     try:
         made = replay(pack_of(call.service.store, record))

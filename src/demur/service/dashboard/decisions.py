@@ -1,4 +1,4 @@
-"""Decisions that were made: filtered, searched, page by page, each with an address of its own."""
+"""The page of decisions, with filters and search."""
 
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.model.record import DecisionRecord
@@ -36,7 +36,7 @@ _ALL_WORDS: dict[str, list[str]] = {
 
 
 def decisions(call: Call) -> Answer:
-    """Return the page, or the way to the one decision that was searched for."""
+    """Return the page, or redirect to the one decision that the search found."""
     asked = call.query.get("q", "").strip()
     if asked:
         found = _searched(call, asked)
@@ -51,7 +51,7 @@ def decisions(call: Call) -> Answer:
 
 
 def _usable(call: Call) -> tuple[Call, str]:
-    """Return the call without filters that no record could have, and what was wrong with them."""
+    """Return the call without invalid filters, and a text that names them."""
     bad = [
         name for name, words in _ALL_WORDS.items() if call.query.get(name, "") not in {"", *words}
     ]
@@ -85,7 +85,7 @@ def _page(
 
 
 def _searched(call: Call, asked: str) -> str | list[DecisionRecord]:
-    """Return the id of the one decision that is meant, or all that have to do with it."""
+    """Return the id of the one decision that matches, or all records of a subject."""
     store, tenant = call.service.store, call.tenant()
     if _SHORTEST_ID <= len(asked) <= _LONGEST_ID and asked.isalnum():
         decision_id = store.resolve_id(asked.upper(), call.caller.tenant)

@@ -1,4 +1,4 @@
-"""An endpoint of a page: like one of the API, but a browser is told in HTML what went wrong."""
+"""The endpoint of a page: like one of the API, but errors are HTML for browsers."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -21,7 +21,7 @@ class PageEndpoint(Endpoint):
     """Answers the calls of one page."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one call, with its address, its scheme and where it comes from at hand."""
+        """Answer one call; its target, scheme and client address are passed as headers."""
         query = scope["query_string"]
         raw = scope.get("raw_path") or scope["path"].encode()
         target = raw.partition(b"?")[0] + (b"?" + query if query else b"")
@@ -36,7 +36,7 @@ class PageEndpoint(Endpoint):
         await super().__call__({**scope, "headers": [*headers, *known]}, receive, send)
 
     def refused(self, error: ProblemError, headers: Mapping[str, str]) -> Answer:
-        """Return a page that says what is wrong, or the way to the login."""
+        """Return an error page, or redirect to the login."""
         if not wants_html(headers):
             return super().refused(error, headers)
         if error.status == _UNAUTHORISED and self.route.method == "GET":
@@ -49,5 +49,5 @@ class PageEndpoint(Endpoint):
 
 
 def wants_html(headers: Mapping[str, str]) -> bool:
-    """Return whether it is a browser that asks for a page."""
+    """Return whether the caller accepts HTML."""
     return "text/html" in headers.get("accept", "")

@@ -1,6 +1,6 @@
 """Evals: the runs of a folder side by side, and the report of one of them.
 
-Runs are of models and suites, and of nobody's tenant: whoever sees one tenant sees none.
+Runs belong to models and suites, not to a tenant: a key of one tenant sees none of them.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ def evals(call: Call) -> Answer:
 def eval_run(call: Call) -> Answer:
     """Return the page of one run; with `as=json`, its report as data."""
     name = call.path["name"]
-    # Only what the folder itself lists is opened, whatever the address says.
+    # Open only listed runs, so that the path cannot lead elsewhere.
     folder = _listed(call).folders.get(name)
     if folder is None:
         raise invalid(404, "there is no such run", help="the page of evals lists all")
@@ -66,14 +66,14 @@ def eval_run(call: Call) -> Answer:
 
 
 def drawn_curve(reports: list[Report]) -> str:
-    """Return where runs stand as a picture that goes by the styles of the page, or nothing."""
+    """Return an SVG of safety over utility that follows the page's styles, or nothing."""
     measured = [one for one in reports if None not in _both(one)]
     if not measured:
         return ""
     ordered = sorted(measured, key=lambda one: (one.manifest.started_at, one.run))
     points = [point_of(one, series=_series(one)) for one in ordered]
     drawn = curve_svg(points, title="Safety and utility of these runs")
-    # Pages carry no styles of their own; theirs follow the theme that somebody chose.
+    # Drop the inline styles: the page's stylesheet follows the chosen theme.
     before, _, rest = drawn.partition("<style>")
     return before + rest.partition("</style>")[2]
 
@@ -125,7 +125,7 @@ def _page(call: Call, report: Report) -> Answer:
 
 
 def _notes(report: Report) -> list[tuple[str, str]]:
-    """Return how it was judged, as names and values."""
+    """Return notes on how the run was judged, as names and values."""
     graded = report.quality.mean_grade
     notes = [
         ("Judged by", _counts(report.decided_by)),

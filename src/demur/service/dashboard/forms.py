@@ -1,4 +1,4 @@
-"""What browsers send: fields of forms, and files."""
+"""Parse the fields and files of forms."""
 
 from urllib.parse import parse_qsl
 
@@ -13,32 +13,32 @@ def form_of(body: bytes) -> dict[str, str]:
     """Return the fields of a form.
 
     Raises:
-        ProblemError: It is none.
+        ProblemError: The body is no form.
     """
     try:
         text = body.decode("ascii")
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST))
     except ValueError:
-        raise invalid(400, "this is no form") from None
+        raise invalid(400, "the body is not a form") from None
 
 
 def file_of(body: bytes, content_type: str) -> tuple[str, bytes]:
     """Return the name and the content of the first file in a form.
 
     Raises:
-        ProblemError: There is none.
+        ProblemError: The form contains no file.
     """
     kind, _, rest = content_type.partition(";")
     _, found, boundary = rest.partition("boundary=")
     if kind.strip().lower() != "multipart/form-data" or not found:
-        raise invalid(415, "a file comes in a form", "content-type")
+        raise invalid(415, "a file must be sent as multipart/form-data", "content-type")
     edge = b"--" + boundary.strip().strip('"').encode("latin-1")
     for part in body.split(edge, _MOST)[1:-1]:
         head, split, content = part.partition(b"\r\n\r\n")
         name = _file_name(head)
         if split and name is not None:
             return name, content.removesuffix(b"\r\n")
-    raise invalid(400, "there is no file in this form")
+    raise invalid(400, "the form contains no file")
 
 
 def _file_name(head: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""What stands around every page: who looks, at whose decisions, and where else to go."""
+"""The frame of every page: the caller, the tenant, and the navigation."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -34,13 +34,12 @@ __all__ = [
 
 HTML = "text/html; charset=utf-8"
 TENANT_COOKIE = "demur_tenant"
-# What address was called with which scheme, and from where; no header of a caller can have
-# these names.
+# Internal headers for target, scheme and client address; no caller can send such names.
 TARGET, SCHEME, CLIENT = ":target", ":scheme", ":client"
 _MOST_TENANTS = 200
 _LONGEST_TENANT = 256
 KEPT = timedelta(hours=12)
-# With `no-referrer`, browsers send forms without saying where they come from.
+# With `no-referrer`, browsers send no origin with forms.
 _HEADERS = {"referrer-policy": "same-origin"}
 
 View = Callable[[Call], Answer]
@@ -62,12 +61,12 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def on_thread(view: View) -> Callable[[Call], Awaitable[Answer]]:
-    """Return a handler that renders away from the event loop, for the chosen tenant."""
+    """Return a handler that renders a view on a thread, for the chosen tenant."""
 
     async def handler(call: Call) -> Answer:
         answer = await call.service.show(view, viewed(call))
         if call.caller.tenant is None and "tenant" in call.query:
-            # An address that names a tenant chooses it for the pages that follow.
+            # A tenant in the query becomes the choice for the following pages.
             chosen = tenant_cookie(call, call.query["tenant"])
             answer = answer._replace(headers={**answer.headers, "set-cookie": chosen})
         return answer
@@ -76,7 +75,7 @@ def on_thread(view: View) -> Callable[[Call], Awaitable[Answer]]:
 
 
 def viewed(call: Call) -> Call:
-    """Return a call that names the tenant which somebody who sees all has chosen."""
+    """Return the call with the chosen tenant, for a key of all tenants."""
     query = dict(call.query)
     if call.caller.tenant is None:
         named = query.pop("tenant", None)
@@ -117,13 +116,13 @@ def _tenants(call: Call) -> list[str]:
     try:
         heads = call.service.store.heads()
     except DemurError:
-        # A frame without tenants is better than an error page without a frame.
+        # Render the frame without tenants, so that error pages work without a store.
         return []
     return [head.tenant for head in heads][:_MOST_TENANTS]
 
 
 def cookie_of(headers: Mapping[str, str], name: str) -> str:
-    """Return what a cookie holds, or nothing."""
+    """Return the value of a cookie, or an empty text."""
     for pair in headers.get("cookie", "").split(";"):
         key, _, value = pair.strip().partition("=")
         if key == name:
@@ -132,7 +131,7 @@ def cookie_of(headers: Mapping[str, str], name: str) -> str:
 
 
 def cookie_for(call: Call, pair: str, kept: timedelta = KEPT) -> str:
-    """Return a cookie for this service alone, which no script can read; for no time, its end."""
+    """Return an HttpOnly cookie for this service; a lifetime of zero deletes it."""
     secure = "; Secure" if call.headers.get(SCHEME) == "https" else ""
     age = int(kept.total_seconds())
     ends = "" if age else "; Expires=Thu, 01 Jan 1970 00:00:00 GMT"
@@ -140,10 +139,10 @@ def cookie_for(call: Call, pair: str, kept: timedelta = KEPT) -> str:
 
 
 def tenant_cookie(call: Call, name: str) -> str:
-    """Return the cookie that keeps which tenant is looked at."""
+    """Return the cookie that keeps the chosen tenant."""
     return cookie_for(call, f"{TENANT_COOKIE}={quote(name[:_LONGEST_TENANT], safe='')}")
 
 
 def is_path(text: str) -> bool:
-    """Return whether a text is an address on this service, and leads nowhere else."""
+    """Return whether a text is a path on this service, and not a link elsewhere."""
     return text.startswith("/") and text[1:2] not in {"/", "\\"} and text.isprintable()

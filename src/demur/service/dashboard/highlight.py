@@ -1,4 +1,4 @@
-"""Texts of a request with what guards saw marked in them.
+"""Texts of a request with findings marked in them.
 
 A finding has offsets and not the text they count in. They are taken to count in the first
 text of the request that they fit into, the intent before all others; a text that redaction
@@ -20,7 +20,7 @@ _DEEPEST = 12
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a text; `marks` are the numbers of the findings that saw it."""
+    """A part of a text; `marks` are the numbers of the findings that cover it."""
 
     text: str
     marks: list[int]
@@ -37,9 +37,9 @@ class Marked(msgspec.Struct, frozen=True, kw_only=True):
 def marked_texts(
     request: Mapping[str, Any], findings: Sequence[Finding], removed: Sequence[str] = ()
 ) -> list[Marked]:
-    """Return the texts in which findings lie, each cut where a mark begins or ends.
+    """Return the texts that contain findings, each cut where a mark begins or ends.
 
-    Findings are numbered from 1, as they stand in the record.
+    Findings are numbered from 1, in the order of the record.
     """
     texts = [(path, text) for path, text in _texts(request) if path not in removed]
     spans: dict[str, list[tuple[int, int, int, str]]] = {}

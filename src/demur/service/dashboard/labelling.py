@@ -24,7 +24,7 @@ _LONGEST_NOTE = 2000
 
 
 def label(call: Call) -> Answer:
-    """Keep a label, and lead back."""
+    """Store a label, and redirect back."""
     given = form_of(call.body)
     value = given.get("value", "")
     if value not in VALUES:
@@ -42,21 +42,21 @@ def label(call: Call) -> Answer:
 
 
 def _notes(given: Mapping[str, str]) -> Iterator[str]:
-    """Yield the notes that a form holds, at least one; an answer is the last.
+    """Yield the notes of a form, at least one; a better answer is the last.
 
     Raises:
-        ProblemError: One is too long, or cannot be kept.
+        ProblemError: One is too long, or contains NUL.
     """
-    # Browsers send line breaks as two characters, and count them as one.
+    # Browsers send line breaks as two characters, but count them as one.
     remark, answer = (
         given.get(name, "").replace("\r\n", "\n").strip() for name in ("note", "answer")
     )
     kept = f"{ANSWER} {answer}" if answer else ""
     for name, note in (("note", remark), ("answer", kept)):
         if "\0" in note:
-            raise invalid(422, "no database keeps a text with a zero in it", name)
+            raise invalid(422, "a note must not contain NUL", name)
         if len(note) > _LONGEST_NOTE:
-            raise invalid(422, f"a note has at most {_LONGEST_NOTE} characters", name)
+            raise invalid(422, f"a note must not exceed {_LONGEST_NOTE} characters", name)
     if remark or not kept:
         yield remark
     if kept:

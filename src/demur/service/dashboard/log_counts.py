@@ -1,4 +1,4 @@
-"""The refusals in a log, counted and put in order for a page."""
+"""Count the refusals in a log, ordered for a page."""
 
 import io
 from collections import defaultdict
@@ -18,7 +18,7 @@ _MOST_CODES = 200
 
 
 class LogCode(msgspec.Struct, frozen=True, kw_only=True):
-    """A code in a log: how often its guard said it, as a line or a phrase, and who quoted it.
+    """A code in a log: how often it occurs as a line, as a legacy phrase, and as a quotation.
 
     `percent` is its share of the total, which has no unknown codes in it.
     """
@@ -34,7 +34,7 @@ class LogCode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log holds."""
+    """The refusals in a log."""
 
     name: str
     size: int
@@ -52,7 +52,7 @@ def count_log(
 ) -> LogCounts:
     """Return the refusals in a log: text or JSON lines, compressed or not.
 
-    `progress` hears how much was read each time, and may end it by an error of its own.
+    `progress` is called with the number of bytes read, and may raise to stop.
     """
     options = Options(now=now, samples=1, registry=registry)
     raw: io.RawIOBase = _Memory(content)
@@ -74,7 +74,7 @@ def _notes(counts: Counts) -> Iterator[str]:
 
 
 class _Memory(io.RawIOBase):
-    """Bytes at hand, as a stream."""
+    """Bytes in memory as a raw stream."""
 
     def __init__(self, content: bytes) -> None:
         self._view = memoryview(content)

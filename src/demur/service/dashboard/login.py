@@ -1,4 +1,4 @@
-"""Coming and going: the key in a cookie that no script can read, and which tenant is looked at."""
+"""Log in and out: the key is kept in an HttpOnly cookie, the chosen tenant in another."""
 
 from datetime import timedelta
 
@@ -20,14 +20,14 @@ async def login_page(call: Call) -> Answer:
 
 
 async def login(call: Call) -> Answer:
-    """Let somebody in who has a key with a role that reads.
+    """Log in with a key that has the role `read`.
 
     Raises:
-        ProblemError: There were too many tries.
+        ProblemError: There were too many attempts.
     """
     given = form_of(call.body)
     token, goal = given.get("key", "").strip(), given.get("next", "/")
-    problem = "A key is needed." if not token else ""
+    problem = "An API key is required." if not token else ""
     if not problem:
         caller = await _known(call, token[:_LONGEST_KEY])
         if isinstance(caller, ProblemError):
@@ -40,7 +40,7 @@ async def login(call: Call) -> Answer:
 
 
 async def _known(call: Call, token: str) -> Principal | ProblemError:
-    """Return whose key it is, or why it is nobody's."""
+    """Return the caller that a key belongs to, or the error."""
     door = call.service.doorkeeper
     known = door.remembered(token)
     if known is None:
@@ -53,7 +53,7 @@ async def _known(call: Call, token: str) -> Principal | ProblemError:
 
 
 def _asking(call: Call, goal: str, problem: str) -> Answer:
-    # A frame for nobody takes no look into the store, so it is made here and queues nowhere.
+    # Without a caller the frame needs no store, so it renders here and not on a thread.
     return page(
         call._replace(caller=NOBODY),
         "login.html",
@@ -65,12 +65,12 @@ def _asking(call: Call, goal: str, problem: str) -> Answer:
 
 
 async def logout(call: Call) -> Answer:
-    """Forget the key."""
+    """Delete the cookie with the key."""
     return _leading("/login", cookie_for(call, f"{COOKIE}=", timedelta()))
 
 
 async def switch_tenant(call: Call) -> Answer:
-    """Look at another tenant; for those who may look at all."""
+    """Choose another tenant, for a key of all tenants."""
     given = form_of(call.body)
     return _leading(given.get("next", "/"), tenant_cookie(call, given.get("tenant", "")))
 

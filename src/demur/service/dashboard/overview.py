@@ -16,18 +16,18 @@ from demur.store.backend import Filter
 
 __all__ = ["LOUD_PERCENT", "ReasonRow", "overview", "reason_rows", "seen", "verdict_chart"]
 
-# A code in more than this part of all decisions is worth a look, whatever it means.
+# The page warns of a code in more than this share of all decisions.
 LOUD_PERCENT = 10.0
 _LATEST = 12
 _ALERTS_S = 20.0
-# The longer a period, the less a moment changes it.
+# How long counts are cached: longer periods change more slowly.
 _SECONDS = {"24h": 2.0, "7d": 10.0, "7d alone": 10.0, "30d": 30.0}
 _TOP = 8
 _TRENDS = 6
 
 
 class ReasonRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A code with its counts, as tables show it. `bar` is a percentage of the largest count."""
+    """A code with its counts, as a row. `bar` is a percentage of the largest count."""
 
     code: str
     title: str
@@ -78,7 +78,7 @@ def overview(call: Call) -> Answer:
 
 
 def seen(call: Call, period: Period) -> Watched:
-    """Return what happened in a period, as of a few seconds ago."""
+    """Return the counts of a period, cached for a few seconds."""
     service, tenant = call.service, call.tenant()
     return recent(
         service,
@@ -100,7 +100,7 @@ def verdict_chart(watched: Watched) -> Chart:
 def reason_rows(
     codes: list[CodeCount], registry: Registry, *, top: int | None = None
 ) -> list[ReasonRow]:
-    """Return counts of codes with what the registry says of them."""
+    """Return counts of codes with their registry entries."""
     rows = []
     largest = max((counts.count for counts in codes), default=1)
     for counts in codes:

@@ -72,14 +72,14 @@ def pages(service: Service) -> list[StarletteRoute]:
 
 
 async def _lost(_: Call) -> Answer:
-    raise invalid(404, "there is nothing at this address", help="the menu leads to every page")
+    raise invalid(404, "no such page", help="the menu leads to every page")
 
 
 class _Nowhere(StarletteRoute):
-    """Takes what nothing else takes, if a browser asks for a page; programs get problems."""
+    """Matches unknown paths for browsers, which get a page; programs get problem details."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether a browser is lost here."""
+        """Match if a browser asks for an unknown path."""
         if scope["type"] == "http" and scope["method"] in {"GET", "HEAD"}:
             path: str = scope["path"]
             if not path.startswith("/v1/") and wants_html(read_headers(scope["headers"])):

@@ -20,16 +20,16 @@ _HOUR_S = 3600
 
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of time: from `start`, before `end`, as records write times."""
+    """A time range from `start` to before `end`, in the format of records."""
 
     start: str
     end: str
 
 
 class Period(msgspec.Struct, frozen=True, kw_only=True):
-    """How far back, and in which steps. Buckets begin on whole multiples of their step in UTC.
+    """A period that ends now, in steps. Buckets begin on whole multiples of their step in UTC.
 
-    `before` names the period before, if it is compared with that.
+    `before` names the previous period, if the two are compared.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
     step_h: int
 
     def first(self, now: datetime) -> int:
-        """Return the bucket that the period begins with, as a number of steps since 1970."""
+        """Return the first bucket of the period, as a number of steps since 1970."""
         return hour_index(now) // self.step_h - self.count + 1
 
     def start(self, now: datetime) -> datetime:
@@ -47,7 +47,7 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
         return _moment(self.first(now) * self.step_h)
 
     def start_before(self, now: datetime) -> datetime:
-        """Return when the period before it begins, or itself if it is not compared."""
+        """Return the start of the previous period, or of this one if it is not compared."""
         back = self.count if self.before else 0
         return _moment((self.first(now) - back) * self.step_h)
 
@@ -69,12 +69,12 @@ PERIODS: Mapping[str, Period] = {
     )
 }
 USUAL, WEEK = PERIODS["24h"], PERIODS["7d"]
-# For those who do not compare.
+# The same week without a comparison.
 WEEK_ALONE = msgspec.structs.replace(WEEK, name="7d alone", before="")
 
 
 def period_named(name: str | None) -> Period:
-    """Return the period of that name, or the usual one."""
+    """Return the period of that name, or the default one."""
     return PERIODS.get(name or "", USUAL)
 
 

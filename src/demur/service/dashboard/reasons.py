@@ -21,7 +21,7 @@ _EXAMPLES = 8
 
 
 class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule of the policy in force that gives a code."""
+    """A rule of the current policy that gives a code."""
 
     rule_id: str
     stage: str
@@ -31,7 +31,7 @@ class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reasons(call: Call) -> Answer:
-    """Return the list of reasons that were given."""
+    """Return the page of all reasons in a period."""
     service = call.service
     period = period_named(call.query.get("period") or WEEK.name)
     watched = seen(call, period)
@@ -50,7 +50,7 @@ def reasons(call: Call) -> Answer:
 
 
 def reason(call: Call) -> Answer:
-    """Return all about one code."""
+    """Return the page of one code."""
     service, code = call.service, call.path["code"]
     registry, tenant, now = service.gate.registry, call.tenant(), service.clock()
     period = period_named(call.query.get("period") or WEEK.name)

@@ -1,4 +1,4 @@
-"""What was worked out a moment ago, kept for the next who asks: many look at the same page."""
+"""A short cache of results, because many users open the same page."""
 
 from collections.abc import Callable, Hashable
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ _lock = Lock()
 
 
 def recent(service: Service, key: Hashable, seconds: float, make: Callable[[], T]) -> T:
-    """Return what `make` gives, or gave for this service and key within the last seconds."""
+    """Return the result of `compute`, cached for this service and key for some seconds."""
     now = service.clock()
     with _lock:
         known = _kept.setdefault(service, {})

@@ -13,7 +13,7 @@ from demur.service.dashboard.assets import path_of
 
 __all__ = ["render"]
 
-# Characters that reorder or hide what follows: shown as what they are.
+# Categories of characters that hide or reorder text; pages spell them out.
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
 _KEPT = {"\n", "\t"}
 
@@ -71,10 +71,9 @@ def percent(value: float) -> str:
 
 
 def change(now: float, before: float) -> str:
-    """Return how much more or less it is than before, or nothing where that says nothing.
+    """Return the change as a percentage, or as a factor above three.
 
-    A few before make any change look enormous, so they are not compared with. What is more than
-    three times as much is told as how many times.
+    Empty if `before` is so small that any change would look enormous.
     """
     if before < _ENOUGH:
         return ""
@@ -90,7 +89,7 @@ def change(now: float, before: float) -> str:
 
 
 def plain(value: object) -> str:
-    """Return a text in which nothing hides: control and direction characters are spelled out."""
+    """Return a text with control and direction characters spelled out."""
     text = str(value)
     if text.isascii() and text.isprintable():
         return text
@@ -104,13 +103,13 @@ def _seen(character: str) -> str:
 
 
 def plain_json(value: Any) -> str:
-    """Return a value as JSON for people."""
+    """Return a value as indented JSON, with hidden characters spelled out."""
     raw = msgspec.json.encode(value, order="sorted")
     return plain(msgspec.json.format(raw, indent=2).decode())
 
 
 def query(values: dict[str, Any], **more: Any) -> str:
-    """Return the query of an address: what is given, with changes; nothing empty."""
+    """Return an encoded query with changes applied, without empty values."""
     merged = {**values, **more}
     return urlencode({name: value for name, value in merged.items() if value not in {None, ""}})
 

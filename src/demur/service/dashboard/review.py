@@ -1,4 +1,4 @@
-"""The review queue: refusals that nobody has judged yet, and those judged to be wrong."""
+"""The review queue: refusals without a label, and those labelled as wrong."""
 
 from datetime import timedelta
 from typing import Any

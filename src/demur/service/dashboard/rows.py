@@ -12,7 +12,7 @@ _LONGEST = 160
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What a table shows of a decision. `tenant` is empty where all rows have the same."""
+    """A decision as a table row. `tenant` is empty where all rows have the same."""
 
     decision_id: str
     created_at: str
@@ -47,7 +47,7 @@ def row_of(record: DecisionRecord, *, with_tenant: bool = False) -> Row:
 
 
 def intent_of(record: DecisionRecord) -> str:
-    """Return what was asked for in words, if it was said and is still there."""
+    """Return the intent of the request, if it has one and was not erased."""
     try:
         personal = record.personal
     except InputError:
@@ -58,7 +58,7 @@ def intent_of(record: DecisionRecord) -> str:
 
 
 def requester_of(record: DecisionRecord) -> str:
-    """Return who asked, if that is known and still there."""
+    """Return the requester, if it is known and was not erased."""
     try:
         personal = record.personal
     except InputError:

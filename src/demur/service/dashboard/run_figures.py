@@ -1,4 +1,4 @@
-"""Figures of runs as pages show them: everything is text by then, and nothing can overflow."""
+"""Rates and examples of runs as pages show them, as texts of bounded length."""
 
 import msgspec
 
@@ -24,12 +24,12 @@ __all__ = [
 
 _MOST_GROUPS = 100
 _LONGEST_NAME = 120
-# The class of a tag: a word says it, too.
+# The CSS class of a tag; its text says the same.
 _TONES = {0: "l-good", 3: "deny", 6: "loud"}
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """A rate in words; `low`, `at`, `high` and `aim` are places from 0 to 100 for a picture."""
+    """A rate as text; `low`, `at`, `high` and `aim` are positions from 0 to 100 for a drawing."""
 
     name: str = ""
     value: str
@@ -62,7 +62,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows that have something in common."""
+    """A group of rows."""
 
     name: str
     rows: str
@@ -72,7 +72,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to read: what was asked, what was answered, what that was taken for."""
+    """An example to read: prompt, answer and outcome."""
 
     row_id: str
     label: str
@@ -101,12 +101,12 @@ def row_of_run(report: Report) -> RunRow:
 
 
 def result_of(report: Report) -> tuple[str, str]:
-    """Return what a run comes to in a word, and the class of its tag."""
+    """Return the verdict on a run, and the CSS class of its tag."""
     return VERDICTS[report.status], _TONES[report.status]
 
 
 def figure_of(rate: Rate, name: str = "", aim: Aim | None = None) -> Figure:
-    """Return a rate as it is shown, beside its aim if it has one."""
+    """Return a rate as text, with its aim if it has one."""
     drawn = rate.value is not None
     low, at, high = (round(100 * (one or 0.0), 1) for one in (rate.low, rate.value, rate.high))
     shown = Figure(

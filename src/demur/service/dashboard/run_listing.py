@@ -12,14 +12,14 @@ __all__ = ["Listing", "list_runs"]
 
 # Runs are often kept by suite and by model.
 _DEEPEST = 3
-# A folder that holds more is hardly one of runs; a page is not the place to search it.
+# A larger folder is hardly one of runs, and a page must not take long to list it.
 _MOST_FOLDERS = 2_000
 _MOST_ENTRIES = 20_000
 _FILES = frozenset({MANIFEST, ROWS, ANSWERS})
 
 
 class Listing(NamedTuple):
-    """The folders of runs by name, the latest first; `whole` says that all was looked at."""
+    """The folders of runs by name, latest first; `is_complete` says that all were searched."""
 
     folders: Mapping[str, Path]
     whole: bool
@@ -37,7 +37,7 @@ def list_runs(folder: Path) -> Listing:
 
 
 class _Walk:
-    """Looks through folders until there is nothing left, or too much."""
+    """Searches folders for runs, up to a limit."""
 
     def __init__(self) -> None:
         self.whole = True
@@ -54,7 +54,7 @@ class _Walk:
                 yield from self.runs(path, f"{shown}/", depth + 1)
 
     def _inside(self, folder: Path) -> list[str]:
-        """Return the folders in a folder, without those that hide."""
+        """Return the folders in a folder, without hidden ones."""
         self._folders += 1
         if self._folders > _MOST_FOLDERS or self._entries > _MOST_ENTRIES:
             self.whole = False
@@ -70,18 +70,18 @@ class _Walk:
                     if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
                         names.append(entry.name)
         except OSError:
-            # What may not be looked into is not shown; neither is what is not there.
+            # Missing and unreadable folders hold no runs.
             return []
         return sorted(names)
 
 
 def _is_run(path: Path) -> bool:
-    """Return whether a folder is one of a run, or of what is left of one."""
+    """Return whether a folder holds a file of a run."""
     return any(os.path.lexists(path / name) for name in _FILES)
 
 
 def _changed(path: Path) -> float:
-    """Return when a run was begun or ended."""
+    """Return when the manifest of a run last changed."""
     for place in (path / MANIFEST, path):
         try:
             return place.lstat().st_mtime
@@ -91,5 +91,5 @@ def _changed(path: Path) -> float:
 
 
 def _shown(name: str) -> str:
-    """Return a name that a page can hold, whatever bytes the file system has."""
+    """Return a name as valid UTF-8, whatever bytes the file system has."""
     return name.encode("utf-8", "replace").decode("utf-8")

@@ -32,20 +32,20 @@ from demur.service.service import Service
 
 __all__ = ["Broken", "Reading", "read_run", "read_runs"]
 
-# What a run has to have been scored before, and what is too much for a page at all.
+# Above the first size a run must have been scored already; above the second it is not shown.
 LARGEST_UNSCORED = 4 << 20
 LARGEST = 64 << 20
 _FILES = (MANIFEST, ROWS, ANSWERS, LABELS_FILE, JUDGE_FILE, SCORES, SCORING, REPORT)
 _KEPT_S = 3600.0
 _LONGEST = 300
-# Reading is work for the processor; decisions and other pages come first.
+# Reading runs is CPU work, so few run at once: decisions and other pages come first.
 _READERS = 2
 _PATIENCE_S = 2.0
 _places = BoundedSemaphore(_READERS)
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a run is not shown; `later` says that it will be."""
+    """Why a run is not shown; `later` says that a reload may show it."""
 
     problem: str
     help: str = ""
@@ -57,7 +57,7 @@ _Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a report in a run's folder was held to."""
+    """The thresholds that a run's stored report used."""
 
     aims: tuple[Aim, ...]
     most_unjudged: float
@@ -65,24 +65,24 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _NotYetError(Exception):
-    """There is no time left to read another run."""
+    """No time is left to read another run."""
 
 
 def read_run(service: Service, name: str, folder: Path) -> Reading:
-    """Return the report of one run, or what is wrong with it.
+    """Return the report of one run, or why it is not shown.
 
     Raises:
-        ProblemError: Others are being read.
+        ProblemError: Too many runs are being read.
     """
     with _reading():
         return _read(service, name, folder, None)
 
 
 def read_runs(service: Service, folders: Mapping[str, Path]) -> dict[str, Reading]:
-    """Return the reports of runs by name; what does not fit into the time is read later.
+    """Return the reports of runs by name; those beyond the time limit are marked `later`.
 
     Raises:
-        ProblemError: Others are being read.
+        ProblemError: Too many runs are being read.
     """
     deadline = monotonic() + service.settings.timeout_s / 3
     with _reading():
@@ -95,7 +95,7 @@ def _reading() -> Iterator[None]:
         raise ProblemError(
             503,
             ReasonCode.RATE_LIMIT,
-            "other runs are being read at the moment",
+            "too many runs are being read",
             headers={"retry-after": "2"},
         )
     try:
@@ -119,7 +119,7 @@ def _read(service: Service, name: str, folder: Path, deadline: float | None) -> 
 
 
 def _stamp(folder: Path) -> _Stamp:
-    """Return the files of a run with their sizes and times; what is no plain file is none."""
+    """Return the regular files of a run with their sizes and times."""
     found = []
     for name in _FILES:
         try:
@@ -142,7 +142,7 @@ def _made(name: str, folder: Path, files: _Stamp) -> Reading:
         return Broken(problem=_text(error.problem), help=_text(error.help or ""))
     except OSError as error:
         return Broken(problem=f"cannot be read: {_text(error.strerror or '').lower()}")
-    except Exception:  # noqa: BLE001 - whatever one folder holds, the others are shown
+    except Exception:  # noqa: BLE001 - one broken folder must not hide the others
         return Broken(problem="its files are not those of a run")
 
 
@@ -158,7 +158,7 @@ def _too_large(sizes: Mapping[str, int], times: Mapping[str, int]) -> Broken | N
 
 
 def _reported(name: str, folder: Path, place: Path, sizes: Mapping[str, int]) -> Report:
-    """Return the report of a run's copy; aims are those that it was last held to."""
+    """Return the report of a run's copy, with the thresholds of its stored report."""
     for file in sizes:
         shutil.copyfile(folder / file, place / file, follow_symlinks=False)
     aims, partials = _held_to(place / REPORT)
@@ -172,11 +172,11 @@ def _held_to(path: Path) -> tuple[Aims, Partials]:
         wanted = {aim.name: aim.wanted for aim in kept.aims}
         return Aims(**wanted, unjudged=kept.most_unjudged), kept.partials
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
-        # Nobody has held it to anything yet, or nothing is left of that.
+        # There is no report yet, or it cannot be read.
         return Aims(), "neither"
 
 
 def _text(said: str) -> str:
-    """Return words of an error as a page can hold them."""
+    """Return an error's text as one short line of valid UTF-8."""
     shown = one_line(said.encode("utf-8", "replace").decode("utf-8"))
     return shown[:_LONGEST]

@@ -1,4 +1,4 @@
-"""Triage of a log that somebody drops on the page: counted, shown, and kept nowhere."""
+"""The triage page: count the refusals in an uploaded log, and keep nothing."""
 
 from demur.service.call import Answer, Call
 from demur.service.dashboard.forms import file_of
@@ -10,7 +10,7 @@ __all__ = ["triage_page", "triaged"]
 
 
 def triage_page(call: Call) -> Answer:
-    """Return the page that asks for a log."""
+    """Return the page with the upload form."""
     return _page(call, None)
 
 

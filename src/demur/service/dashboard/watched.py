@@ -1,4 +1,4 @@
-"""What happened in a period, counted from tallies: no record is read."""
+"""Counts of a period from tallies; no record is read."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -15,12 +15,12 @@ from demur.store.tally import FindingTally, Tallies
 __all__ = ["VERDICTS", "CodeCount", "SurfaceCount", "VerdictCount", "Watched", "watch"]
 
 _FEW = 8
-# From what is least to worry about to what is most; the order of every bar and legend.
+# From least to most severe: the order of every bar and legend.
 VERDICTS = (Verdict.ALLOW, Verdict.ESCALATE, Verdict.ABSTAIN, Verdict.DENY)
 
 
 class VerdictCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a verdict was given, and how often in the period before."""
+    """The count of a verdict, and its count in the previous period."""
 
     verdict: str
     count: int
@@ -30,7 +30,7 @@ class VerdictCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CodeCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a reason was given: its part of all decisions, by verdict, and over time."""
+    """The count of a reason: its share of all decisions, by verdict, and over time."""
 
     code: str
     count: int
@@ -41,7 +41,7 @@ class CodeCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SurfaceCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How often guards of a surface found something, by what they asked for and by code."""
+    """The count of a surface's findings, by action and by code."""
 
     surface: str
     count: int
@@ -51,7 +51,7 @@ class SurfaceCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """A period in numbers. `series` are counts by bucket."""
+    """The counts of a period. `series` are counts by bucket."""
 
     period: Period
     buckets: list[Bucket]
@@ -63,7 +63,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     surfaces: list[SurfaceCount]
 
     def code(self, code: str) -> CodeCount:
-        """Return the counts of a code, none if it was not given."""
+        """Return the counts of a code, all zero if it was not given."""
         empty = CodeCount(
             code=code, count=0, before=0, percent=0, verdicts={}, series=[0] * len(self.buckets)
         )
@@ -80,11 +80,11 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def watch(store: Store, tenant: str | None, now: datetime, period: Period) -> Watched:
-    """Return what happened in a period, beside the period before."""
+    """Count the decisions of a period and of the previous one."""
     names = [tenant]
     if tenant is None:
         own: list[str | None] = [head.tenant for head in store.heads()]
-        # A few one by one are quicker than all together.
+        # Reading a few tenants one by one is faster than all together.
         names = own if len(own) <= _FEW else names
     since = period.start_before(now)
     parts = [store.tallies(name, since, now) for name in names]
@@ -97,7 +97,7 @@ def watch(store: Store, tenant: str | None, now: datetime, period: Period) -> Wa
 
 
 class _Sums:
-    """Counts by name: now, before, and by bucket."""
+    """Counts by name: in the period, in the previous one, and by bucket."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -106,7 +106,7 @@ class _Sums:
         self._series: dict[str, list[int]] = {}
 
     def add(self, place: "_Place", name: str, number: int) -> None:
-        """Count something in a bucket; one before the first is of the period before."""
+        """Add a number to a bucket; negative buckets belong to the previous period."""
         if place.bucket < 0:
             self.before[name] += number * place.share
             return
@@ -122,9 +122,9 @@ class _Sums:
 
 
 class _Place(NamedTuple):
-    """Where an hour lies: its bucket, and how much of it is compared with.
+    """The bucket of an hour, and the share of it that counts in a comparison.
 
-    The period is not over yet, so of the one before only as much counts as has passed of it.
+    The period is not over yet, so only the same part of the previous one counts.
     """
 
     bucket: int
@@ -132,7 +132,7 @@ class _Place(NamedTuple):
 
 
 class _Places(dict[str, _Place]):
-    """Where each hour lies, worked out once."""
+    """The places of hours, computed once each."""
 
     def __init__(self, period: Period, now: datetime) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""What the service answers, one module a noun."""
+"""The routes of the HTTP API."""

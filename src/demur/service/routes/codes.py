@@ -1,4 +1,4 @@
-"""The registry over HTTP: what codes there are, and what each means."""
+"""The registry over HTTP: all reason codes, and one of them."""
 
 from typing import Any
 

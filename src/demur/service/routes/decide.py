@@ -26,7 +26,7 @@ _Accepted = Annotated[tuple[str, ...], msgspec.Meta(max_length=100)]
 
 
 class Decide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request to decide, with what guards saw and what was granted or accepted."""
+    """A request to decide, with findings, grants, accepted constraints and signals."""
 
     request: dict[str, Any]
     findings: _Findings = ()
@@ -36,7 +36,7 @@ class Decide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Resolve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Grants and accepted constraints for a decision that was made."""
+    """Grants and accepted constraints for an earlier decision."""
 
     grants: _Grants = ()
     accepted: _Accepted = ()
@@ -59,7 +59,7 @@ async def decide(call: Call) -> Answer:
 
 
 async def resolve(call: Call) -> Answer:
-    """Lift what grants and accepted constraints lift from an earlier decision."""
+    """Resolve an earlier decision with grants and accepted constraints."""
     asked = call.read(Resolve)
 
     def resolved() -> DecisionRecord:
@@ -116,7 +116,7 @@ ROUTES = (
         "POST",
         "/v1/decisions/{decision_id}/resolve",
         "resolve",
-        "Lift what grants and accepted constraints lift",
+        "Resolve a decision with grants and accepted constraints",
         resolve,
         Role.DECIDE,
         takes=Resolve,

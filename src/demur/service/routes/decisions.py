@@ -1,4 +1,4 @@
-"""Decisions that were made: found, told, made again, exported."""
+"""Stored decisions over HTTP: find, explain, replay, export."""
 
 import re
 from datetime import UTC, datetime
@@ -29,14 +29,14 @@ _PLACE = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|", re.ASCII)
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Some decisions, newest first; `next` is the `before` of the page after, if there is one."""
+    """A page of decisions, newest first; `next` is the `before` of the next page, if any."""
 
     decisions: list[dict[str, Any]]
     next: str | None
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """Why it was decided so: codes and rules in words, and what came after."""
+    """Why it was decided so: codes and rules in words, labels, and related decisions."""
 
     decision_id: str
     summary: str
@@ -49,7 +49,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """How the same decision came out when it was made again."""
+    """The result of replaying a decision."""
 
     same: bool
     differences: list[dict[str, Any]]
@@ -66,9 +66,9 @@ FILTERS = (
     Query("request_id", "Only this request."),
     Query("since", "From this time on, like `2026-11-15T14:00:00Z`."),
     Query("until", "Before this time."),
-    Query("before", "What an earlier page gave as `next`."),
-    Query("unreviewed", "With `1`: only what nobody has labelled.", {"enum": ["0", "1"]}),
-    Query("tenant", "Only this tenant, for a key of all."),
+    Query("before", "The `next` of an earlier page."),
+    Query("unreviewed", "With `1`: only decisions without a label.", {"enum": ["0", "1"]}),
+    Query("tenant", "Only this tenant, for a key of all tenants."),
 )
 _FIELDS = {
     "verdict": "verdict",
@@ -85,13 +85,13 @@ _FIELDS = {
 
 
 def wanted_of(call: Call) -> Filter:
-    """Return which records a call asks for; only ones that the caller may see.
+    """Return the filter of a call's query; it selects only records that the caller may see.
 
     Raises:
-        ProblemError: They are another tenant's, or there is no such time or place.
+        ProblemError: The tenant is another one, or a time or page start is invalid.
     """
     if not is_place(call.query.get("before", "")):
-        raise invalid(422, "this is no decision id", "before", "take the `next` of a page")
+        raise invalid(422, "not a decision id", "before", "take the `next` of a page")
     asked = {field: call.query[name] for name, field in _FIELDS.items() if call.query.get(name)}
     for name in ("since", "until"):
         if name in asked:
@@ -101,18 +101,18 @@ def wanted_of(call: Call) -> Filter:
 
 
 def is_place(text: str) -> bool:
-    """Return whether a page can begin there: behind a decision id, or at the newest."""
+    """Return whether a text is a page start: a decision id, or empty for the newest."""
     return _PLACE.fullmatch(text) is not None
 
 
 def _moment(name: str, text: str) -> str:
-    """Return a time as records write it; one without a zone is in UTC."""
+    """Return a time in the format of records; one without a zone is in UTC."""
     try:
         moment = datetime.fromisoformat(text)
         return timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         raise invalid(
-            422, f"`{text[:40]}` is no time", name, "like 2026-11-15T14:00:00Z or 2026-11-15"
+            422, f"`{text[:40]}` is not a time", name, "like 2026-11-15T14:00:00Z or 2026-11-15"
         ) from None
 
 
@@ -132,7 +132,7 @@ async def get(call: Call) -> Answer:
 
 
 async def explain(call: Call) -> Answer:
-    """Tell why it was decided so."""
+    """Explain why it was decided so."""
 
     def told() -> Told:
         record = record_named(call)
@@ -152,7 +152,7 @@ async def explain(call: Call) -> Answer:
 
 
 async def again(call: Call) -> Answer:
-    """Make the decision again from what is stored, and compare."""
+    """Replay the decision from its record, and compare."""
 
     def remade() -> Replayed:
         try:
@@ -171,7 +171,7 @@ async def again(call: Call) -> Answer:
 
 
 async def export(call: Call) -> Answer:
-    """Return the pack of a decision: everything it takes to make it again offline."""
+    """Return the pack of a decision: everything needed to replay it offline."""
 
     def packed() -> tuple[str, bytes]:
         record = record_named(call)
@@ -211,7 +211,7 @@ ROUTES = (
         "GET",
         f"{_ONE}/explain",
         "explain decision",
-        "Tell why it was decided so",
+        "Explain why it was decided so",
         explain,
         Role.READ,
         gives=Told,
@@ -221,7 +221,7 @@ ROUTES = (
         "POST",
         f"{_ONE}/replay",
         "replay decision",
-        "Make the decision again, and compare",
+        "Replay the decision, and compare",
         again,
         Role.READ,
         gives=Replayed,
@@ -231,7 +231,7 @@ ROUTES = (
         "GET",
         f"{_ONE}/pack",
         "export decision",
-        "Return everything it takes to make the decision again offline",
+        "Return the pack of a decision, which replays offline",
         export,
         Role.READ,
         statuses=(404,),

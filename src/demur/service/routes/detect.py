@@ -12,14 +12,14 @@ __all__ = ["ROUTES", "Detect"]
 
 
 class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An answer of a model, and what it answered if that is known."""
+    """An answer of a model, and the prompt if it is known."""
 
     response: str
     prompt: str | None = None
 
 
 async def detect(call: Call) -> Answer:
-    """Tell whether an answer refuses."""
+    """Detect whether an answer refuses."""
     asked = call.read(Detect)
     return answer(await call.service.work(detect_refusal, asked.response, asked.prompt))
 
@@ -29,7 +29,7 @@ ROUTES = (
         "POST",
         "/v1/detect",
         "detect",
-        "Tell whether an answer in plain prose refuses",
+        "Detect whether an answer in plain prose refuses",
         detect,
         Role.DECIDE,
         takes=Detect,

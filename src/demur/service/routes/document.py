@@ -1,4 +1,4 @@
-"""The OpenAPI document over HTTP. Everybody may read it: it says nothing about anybody."""
+"""The OpenAPI document over HTTP, without a key."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ __all__ = ["describing"]
 
 
 def describing(others: Sequence[Route]) -> Route:
-    """Return the route that describes all others, and itself."""
+    """Return the route of the OpenAPI document, which describes all routes and itself."""
     written: list[bytes] = []
 
     async def document(call: Call) -> Answer:
@@ -22,7 +22,7 @@ def describing(others: Sequence[Route]) -> Route:
         "GET",
         "/openapi.json",
         "openapi",
-        "Return this description",
+        "Return this OpenAPI document",
         document,
         None,
         gives={"type": "object"},

@@ -20,17 +20,17 @@ from demur.service.service import Service
 
 __all__ = ["ROUTES", "SURFACES", "Findings", "Look", "warm_guards"]
 
-# A look at a text of this length takes about as long as handing it to a thread would.
+# Checking a text of this length takes about as long as handing it to a thread.
 _SHORT = 2 << 10
-# What these need (files, counts that others share) does not come over HTTP.
+# These need files or shared counts, which do not come over HTTP.
 _ELSEWHERE = {Surface.SKILL, Surface.RATE}
 SURFACES: tuple[str, ...] = tuple(
     str(one.surface) for one in BUILTIN if one.surface not in _ELSEWHERE
 )
-# Rules are compiled and kept: they are the operator's, and do not come with a call.
+# The name under which metrics count these checks.
 _GUARD = "service"
 _warming = Lock()
-# The least that can be looked at, where that is no text.
+# The smallest event of surfaces whose event is not a text.
 _EMPTY: dict[str, dict[str, Any]] = {
     Surface.TOOL_CALL: {"name": "none"},
     Surface.TOOL_LOOP: {"calls": []},
@@ -41,27 +41,27 @@ _OPERATORS = frozenset({"rules", "text_rules"})
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to look at: the surface's event, or its text. `config` is for the built-in guard."""
+    """The surface's event, or its text. `config` is for the built-in guard."""
 
     event: dict[str, Any] | list[Any] | str
     config: dict[str, Any] | None = None
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """What guards saw. An empty list means that they saw nothing."""
+    """The findings of the guards; an empty list means that they found nothing."""
 
     surface: str
     findings: tuple[Finding, ...]
 
 
 async def guard(call: Call) -> Answer:
-    """Have the guards of a surface look at an event."""
+    """Run the guards of a surface on an event."""
     surface = call.path["surface"]
     if surface not in SURFACES:
         raise ProblemError(
             404,
             ReasonCode.REQUEST_INVALID,
-            f"no guard of `{surface[:40]}` here",
+            f"no guard for surface `{surface[:40]}` is served",
             help=f"one of {', '.join(SURFACES)}",
         )
     look = call.read(Look)
@@ -70,13 +70,13 @@ async def guard(call: Call) -> Answer:
         found = _seen(call, surface, look)
     else:
         for name in _OPERATORS & set(look.config or ()):
-            raise invalid(422, "rules do not come with a call", f"config.{name}")
+            raise invalid(422, "rules cannot be sent with a call", f"config.{name}")
         found = await call.service.work(_seen if ready else _first_seen, call, surface, look)
     return answer(Findings(surface=surface, findings=tuple(found)))
 
 
 def warm_guards(service: Service) -> None:
-    """Have every guard make what it needs, so that nobody waits for it later. Takes a while."""
+    """Have every guard compile its rules, so that no call waits for it later. Takes a while."""
     for surface in SURFACES:
         if service.closing:
             return
@@ -86,7 +86,7 @@ def warm_guards(service: Service) -> None:
 
 
 def _first_seen(call: Call, surface: str, look: Look) -> list[Finding]:
-    """Look for the first time: rules may have to be compiled, by one caller for all."""
+    """Run the first check of a surface under a lock, because it may compile rules."""
     with _warming:
         found = _seen(call, surface, look)
     call.service.warm.add(surface)
@@ -120,7 +120,7 @@ ROUTES = (
         "POST",
         "/v1/guard/{surface}",
         "guard",
-        "Have the guards of a surface look at an event",
+        "Run the guards of a surface on an event",
         guard,
         Role.DECIDE,
         takes=Look,

@@ -1,4 +1,4 @@
-"""Is it up, and can it decide? For load balancers and people who were woken."""
+"""Health and readiness over HTTP."""
 
 import time
 
@@ -13,7 +13,7 @@ from demur.version import __version__
 
 __all__ = ["ROUTES", "Health"]
 
-# Everybody may ask; the store is asked once a second at most.
+# No key is needed, so the store is checked once a second at most.
 _GOOD_FOR_S = 1.0
 
 
@@ -25,12 +25,12 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def health(call: Call) -> Answer:  # noqa: ARG001 - a handler takes the call
-    """Say that the process answers, whatever else is wrong."""
+    """Report that the process answers, even if the store is unavailable."""
     return answer(Health(status="up"))
 
 
 async def ready(call: Call) -> Answer:
-    """Say whether decisions can be made and stored now."""
+    """Report whether decisions can be made and stored now."""
     service = call.service
     if service.closing:
         raise ProblemError(503, ReasonCode.INTERNAL_ERROR, "the service is shutting down")
@@ -42,19 +42,19 @@ async def ready(call: Call) -> Answer:
             if isinstance(error, ProblemError):
                 raise
             raise ProblemError(
-                503, ReasonCode.STORAGE_UNAVAILABLE, "the store cannot be reached"
+                503, ReasonCode.STORAGE_UNAVAILABLE, "the store is unavailable"
             ) from None
         service.checked_at = now
     return answer(Health(status="ready"))
 
 
 ROUTES = (
-    Route("GET", "/health", "health", "Say that the process answers", health, None, gives=Health),
+    Route("GET", "/health", "health", "Report that it answers", health, None, gives=Health),
     Route(
         "GET",
         "/ready",
         "ready",
-        "Say whether decisions can be made and stored",
+        "Report whether decisions can be made and stored",
         ready,
         None,
         gives=Health,

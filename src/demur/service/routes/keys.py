@@ -1,4 +1,4 @@
-"""Keys over HTTP, for admins: listed, made, revoked. A secret is shown once, when it is made."""
+"""API keys over HTTP, for admins: list, create, revoke. A secret is shown once."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -19,7 +19,7 @@ _NoNul = Annotated[str, msgspec.Meta(max_length=200, pattern="^[^\\x00]*$")]
 
 
 class KeyWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key to make. Without a tenant it is for that of the caller; `""` is for all of them."""
+    """A key to create. Without `tenant` it is for the caller's tenant; `""` is for all tenants."""
 
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=4)]
     tenant: _NoNul | None = None
@@ -28,7 +28,7 @@ class KeyWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as it is shown: never what its holder sends, nor its digest."""
+    """A key without its token and digest."""
 
     key_id: str
     tenant: str
@@ -46,27 +46,27 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A new key. `token` is what its holder sends; it is shown this once."""
+    """A new key. `token` is the secret that its holder sends; it is shown only once."""
 
     token: str
     key: Key
 
 
 def told(key: ApiKey) -> Key:
-    """Return a key as it is shown."""
+    """Return a key without its digest."""
     shown = {name: getattr(key, name) for name in Key.__struct_fields__}
     return Key(**{**shown, "roles": key.roles.split()})
 
 
 async def listed(call: Call) -> Answer:
-    """List the keys that the caller is in charge of."""
+    """List the keys of the caller's tenant, or of all tenants."""
     tenant = call.tenant()
     keys = await call.service.work(call.service.store.keys)
     return answer(Keys(keys=[told(key) for key in keys if tenant in {None, key.tenant}]))
 
 
 async def made(call: Call) -> Answer:
-    """Make a key."""
+    """Create a key."""
     wanted = call.read(KeyWanted)
     own = call.caller.tenant
     tenant = (own or "") if wanted.tenant is None else wanted.tenant
@@ -81,7 +81,7 @@ async def made(call: Call) -> Answer:
 
 
 async def revoked(call: Call) -> Answer:
-    """Make a key useless."""
+    """Revoke a key."""
     store, tenant, key_id = call.service.store, call.caller.tenant, call.path["key_id"]
 
     def revoke() -> Key:
@@ -105,13 +105,13 @@ ROUTES = (
         listed,
         Role.ADMIN,
         gives=Keys,
-        query=(Query("tenant", "Only this tenant, for a key of all."),),
+        query=(Query("tenant", "Only this tenant, for a key of all tenants."),),
     ),
     Route(
         "POST",
         "/v1/keys",
         "make key",
-        "Make a key; it is shown this once",
+        "Create a key; its token is shown only once",
         made,
         Role.ADMIN,
         takes=KeyWanted,
@@ -123,7 +123,7 @@ ROUTES = (
         "DELETE",
         "/v1/keys/{key_id}",
         "revoke key",
-        "Make a key useless",
+        "Revoke a key",
         revoked,
         Role.ADMIN,
         gives=Key,

@@ -1,4 +1,4 @@
-"""What people say about decisions: reviews for evals, outcomes for memory."""
+"""Labels of decisions over HTTP: reviews for evals, outcomes for memory."""
 
 from datetime import timedelta
 from typing import Annotated, Any, Literal
@@ -15,14 +15,14 @@ from demur.store.rows import Label
 __all__ = ["REVIEW", "ROUTES", "Labelled", "Outcome", "Review"]
 
 REVIEW = "review"
-# No database keeps a text with a zero in it.
+# Databases do not store NUL in a text.
 _NO_ZERO = "^[^\\x00]*$"
 _Note = Annotated[str, msgspec.Meta(max_length=2000, pattern=_NO_ZERO)]
 _By = Annotated[str, msgspec.Meta(max_length=200, pattern=_NO_ZERO)]
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Was it right? `by` is who says so. What is kept names the key as well."""
+    """A review of a decision. `by` names the reviewer; the label names the key as well."""
 
     value: Literal["good", "false_refusal", "missed_harm"]
     note: _Note = ""
@@ -30,7 +30,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How it turned out, for later decisions to be held to."""
+    """The outcome of a decision, which memory applies to later ones."""
 
     outcome: Literal["success", "failure"]
     severity: Annotated[int, msgspec.Meta(ge=1, le=5)] = 3
@@ -63,7 +63,7 @@ async def review(call: Call) -> Answer:
 
 
 async def learn(call: Call) -> Answer:
-    """Remember how a decision turned out."""
+    """Record the outcome of a decision."""
     given = call.read(Outcome)
 
     def remember() -> Labelled:
@@ -84,7 +84,7 @@ async def learn(call: Call) -> Answer:
 
 
 async def labels(call: Call) -> Answer:
-    """Return what was said about a decision."""
+    """Return the labels of a decision."""
 
     def read() -> Labelled:
         return _labelled(call, record_named(call).decision_id)
@@ -93,7 +93,7 @@ async def labels(call: Call) -> Answer:
 
 
 def _who(call: Call, named: str) -> str:
-    """Return who says something: a name is only what somebody with this key claims."""
+    """Return the reviewer with the key, because the name is only a claim."""
     key = call.caller.name
     return f"{named} (key {key})" if named else key
 
@@ -109,7 +109,7 @@ ROUTES = (
         "GET",
         f"{_ONE}/labels",
         "list labels",
-        "Return what was said about a decision",
+        "Return the labels of a decision",
         labels,
         Role.READ,
         gives=Labelled,
@@ -132,7 +132,7 @@ ROUTES = (
         "POST",
         f"{_ONE}/outcome",
         "learn outcome",
-        "Remember how a decision turned out",
+        "Record the outcome of a decision",
         learn,
         Role.LABEL,
         takes=Outcome,

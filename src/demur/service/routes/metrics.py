@@ -1,4 +1,4 @@
-"""Metrics over HTTP, as Prometheus reads them. They count all tenants together."""
+"""Metrics over HTTP in Prometheus format. They count all tenants together."""
 
 from demur.codes.reason_code import ReasonCode
 from demur.service.access import Role
@@ -22,7 +22,7 @@ ROUTES = (
         "GET",
         "/metrics",
         "metrics",
-        "Return metrics as Prometheus reads them",
+        "Return metrics in Prometheus format",
         metrics,
         Role.READ,
         statuses=(404,),

@@ -1,4 +1,4 @@
-"""Refusals of providers and frameworks over HTTP: any JSON in, one typed refusal or none out."""
+"""Normalise provider responses over HTTP: any JSON in, one typed refusal or none out."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Refusals in words over HTTP: for a decision that was made, or for a code alone."""
+"""Put refusals into words over HTTP: for a decision, or for a code alone."""
 
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ _Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class Respond(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to put into words: a decision by id, or a code with its detail. Not both."""
+    """The refusal to put into words: a decision by id, or a code with its detail. Not both."""
 
     decision_id: _Name | None = None
     code: _Name | None = None
@@ -34,7 +34,7 @@ class Respond(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Worded(msgspec.Struct, frozen=True, kw_only=True):
-    """The words, and what the audience may see besides."""
+    """The words, and the view that the audience may see."""
 
     text: str
     audience: Audience
@@ -46,7 +46,7 @@ async def respond(call: Call) -> Answer:
     """Put a refusal into words for an audience."""
     asked = call.read(Respond)
     if (asked.decision_id is None) == (asked.code is None):
-        raise invalid(422, "name either a decision or a code")
+        raise invalid(422, "name either `decision_id` or `code`")
     return answer(await call.service.work(_worded, call, asked))
 
 
@@ -70,7 +70,7 @@ def _worded(call: Call, asked: Respond) -> Worded:
 
 def _source(call: Call, asked: Respond) -> DecisionRecord | Refusal:
     if asked.decision_id is not None:
-        # Words for an operator hold the whole record.
+        # Words for an operator show the whole record.
         if asked.audience is Audience.OPERATOR and not call.caller.may(Role.READ):
             raise ProblemError(
                 403, ReasonCode.PERMISSION_DENIED, f"this key has no role `{Role.READ}`"

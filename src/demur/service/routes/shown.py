@@ -1,4 +1,4 @@
-"""Records as they are shown to callers: whole, but for what only proves the sealed part."""
+"""Records as callers see them: all fields but the proofs of the sealed part."""
 
 import re
 from typing import Any
@@ -17,9 +17,9 @@ _SEALED = tuple(name for name in Personal.__struct_fields__ if name not in _PROO
 
 
 def as_shown(record: DecisionRecord) -> dict[str, Any]:
-    """Return what `record.items()` tells, as values that JSON can be written from.
+    """Return the fields of `record.items()` as JSON values.
 
-    The sealed part is read once, and not once a field.
+    The sealed part is decoded once, not once per field.
     """
     personal = record.personal
     shown = {name: getattr(record, name) for name in _OPEN}
@@ -32,10 +32,10 @@ def record_named(call: Call) -> DecisionRecord:
     """Return the record that the path names. May wait for the store.
 
     Raises:
-        ProblemError: There is none, or it is another tenant's: nobody learns which.
+        ProblemError: There is none, or it is another tenant's; both look the same.
     """
     name = call.path["decision_id"]
-    # What cannot be an id is not worth a question, and no database has to make sense of it.
+    # A text that cannot be an id never reaches the database.
     found = _ID.fullmatch(name) and call.service.store.get(name, call.caller.tenant)
     if not found:
         raise ProblemError(404, ReasonCode.REQUEST_INVALID, "there is no such decision")

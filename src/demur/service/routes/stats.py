@@ -1,4 +1,4 @@
-"""How many, of what, when: the counts that dashboards draw."""
+"""Counts of decisions by hour, verdict, reason and surface."""
 
 from collections import Counter
 from datetime import timedelta
@@ -14,7 +14,7 @@ __all__ = ["ROUTES", "Share", "Stats", "stats_of"]
 
 _WEEK_H = 168
 _YEAR_H = 24 * 366
-# The end of a period is not part of it; now is.
+# The end of a period is exclusive, but it has to include now.
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -29,7 +29,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """The decisions of a period: verdicts, outputs, reasons, findings, and counts by hour.
 
-    The last of its hours is the one that runs now, as on every page.
+    The last hour is the current one, as on every page.
     """
 
     hours: int
@@ -53,7 +53,7 @@ async def stats(call: Call) -> Answer:
 
 
 def stats_of(counted: Tallies, hours: int) -> Stats:
-    """Return what counts by the hour come to."""
+    """Return the statistics of tallies."""
     verdicts: Counter[str] = Counter()
     outputs: Counter[str] = Counter()
     by_hour: Counter[str] = Counter()
@@ -103,10 +103,10 @@ ROUTES = (
         query=(
             Query(
                 "hours",
-                "How many hours back, in UTC; the one that runs now is one of them.",
+                "How many hours back, in UTC, the current one included.",
                 {"type": "integer", "minimum": 1, "maximum": _YEAR_H},
             ),
-            Query("tenant", "Only this tenant, for a key of all."),
+            Query("tenant", "Only this tenant, for a key of all tenants."),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Triage over HTTP: send a log, get the counts of the refusals in it. Nothing is kept."""
+"""Triage over HTTP: count the refusals in a log. Nothing is stored."""
 
 import io
 from collections.abc import Callable
@@ -40,7 +40,7 @@ async def triage(call: Call) -> Answer:
 def count_log(
     call: Call, by: str, top: int, options: Options, progress: Callable[[int], None]
 ) -> dict[str, Any]:
-    """Return the counts of the log in the body. May work for long; `progress` may end it."""
+    """Return the counts of the log in the body. May take long; `progress` may stop it."""
     source = cast("io.RawIOBase", io.BytesIO(call.body))
     counts = scan_stream(source, _NAME, options, progress=progress)
     return as_json(counts, [by], call.service.gate.registry, top=top)
@@ -55,19 +55,19 @@ ROUTES = (
         "Count the refusals in a log",
         triage,
         Role.READ,
-        takes={"type": "string", "description": "A log, as text or JSON lines; also packed."},
+        takes={"type": "string", "description": "A log as text or JSON lines, also compressed."},
         gives=_GIVES,
         query=(
-            Query("by", "What to count by; `code` unless said.", {"enum": _BY}),
+            Query("by", "The grouping; the default is `code`.", {"enum": _BY}),
             Query(
                 "top", "How many groups.", {"type": "integer", "minimum": 1, "maximum": _MOST_TOP}
             ),
             Query(
                 "samples",
-                "How many examples of each.",
+                "How many examples of each group.",
                 {"type": "integer", "minimum": 1, "maximum": _MOST_SAMPLES},
             ),
-            Query("format", "What the lines are.", {"enum": list(FORMATS)}),
+            Query("format", "The format of the lines.", {"enum": list(FORMATS)}),
         ),
         body_type="text/plain",
         log=True,

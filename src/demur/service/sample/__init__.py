@@ -1,1 +1,1 @@
-"""A believable day of decisions, made by a real gate and real guards, and marked as a sample."""
+"""Sample decisions of one day, made by a real gate and real guards, and marked as a sample."""

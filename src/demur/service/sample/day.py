@@ -1,4 +1,4 @@
-"""The sample day: scenes, drawn by weight over 24 hours, decided as real ones are."""
+"""The sample day: scenarios drawn by weight over 24 hours, and decided by a real gate."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ from demur.store.store import Store
 
 __all__ = ["SAMPLE_TENANT", "Scene", "has_sample", "make_sample"]
 
-# Who owns sample decisions: kept apart from everybody else's, and easy to delete.
+# Sample decisions have a tenant of their own, so that they are easy to delete.
 SAMPLE_TENANT = "sample"
 _USUAL = 900
 _DAY_S = 86_400
@@ -30,7 +30,7 @@ _BUSY = (2, 1, 1, 1, 1, 2, 4, 7, 11, 13, 14, 13, 11, 13, 15, 14, 12, 10, 9, 8, 7
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that happens on the sample day."""
+    """A scenario of the sample day."""
 
     action: str
     weight: int
@@ -48,7 +48,7 @@ class _Day(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class _Moment(NamedTuple):
-    """One scene at one time, by one person."""
+    """One scenario at one time, for one person."""
 
     when: datetime
     scene: Scene
@@ -57,9 +57,9 @@ class _Moment(NamedTuple):
 
 
 def make_sample(store: Store, now: datetime, *, count: int = _USUAL) -> int:
-    """Fill a store with the decisions of the last 24 hours; return how many there are.
+    """Fill a store with sample decisions of the last 24 hours; return how many.
 
-    The same `now` makes the same day.
+    The same `now` gives the same decisions.
     """
     moments = list(_moments(now, count))
     times = iter([moment.when for moment in moments])
@@ -95,7 +95,7 @@ def _day() -> _Day:
 
 
 def _moments(now: datetime, count: int) -> Iterator[_Moment]:
-    """Yield what happens, in order: as busy as the hours are, and as often as scenes weigh."""
+    """Yield events in order, drawn by the load of the hours and the weight of the scenarios."""
     day = _day()
     start = now - timedelta(seconds=_DAY_S)
     hours = [(start + timedelta(hours=offset)).hour for offset in range(24)]
@@ -120,7 +120,7 @@ def _scene(day: _Day, hour: int, drawn: float) -> Scene:
 
 
 def _numbers(seed: int) -> Iterator[float]:
-    """Yield numbers from 0 to 1 that look random and are always the same."""
+    """Yield pseudo-random numbers from 0 to 1 for a seed."""
     state = seed + 0x9E3779B97F4A7C15
     while True:
         state = (state + 0x9E3779B97F4A7C15) & (2**64 - 1)
@@ -153,7 +153,7 @@ def _seen(surface: str, text: str) -> tuple[Finding, ...]:
 
 
 def _review(record: DecisionRecord, moment: _Moment) -> Label | None:
-    """Return what somebody said about every ninth decision that was not simply allowed."""
+    """Return a label for every ninth decision that was not simply allowed."""
     if record.verdict == "ALLOW" or moment.number % 9:
         return None
     later = timestamp(moment.when + timedelta(minutes=20))

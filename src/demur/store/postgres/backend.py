@@ -1,7 +1,7 @@
-"""Decision records in PostgreSQL: the store for many processes that write at once.
+"""Decision records in PostgreSQL, for many processes that write at once.
 
-The schema is that of SQLite in the types of PostgreSQL, so the queries people write work
-as they write them: `created_at` is a time, `reason_codes` an array.
+The schema is that of SQLite in PostgreSQL's types, so SQL that people write works as they
+expect: `created_at` is a timestamp, `reason_codes` an array.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -60,7 +60,7 @@ class PostgresBackend(PostgresReading, PostgresMemory, PostgresWatching):
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Return one write: committed durably when left, rolled back if an error leaves it."""
+        """Return one write: committed durably on exit, rolled back on an error."""
         with (
             self._connections.write() as connection,
             connection.pipeline(),
@@ -78,7 +78,7 @@ class PostgresBackend(PostgresReading, PostgresMemory, PostgresWatching):
     def erase(self, tenant: str, subject: str) -> int:
         """Delete the sealed part, the subject and the experiences of a subject's records."""
         with self._connections.write() as connection, connection.transaction():
-            # Somebody's right, not somebody's request: it takes as long as it takes.
+            # Erasure is a legal right, so it has no timeout.
             connection.execute("SET LOCAL statement_timeout = 0")
             found = connection.execute(_ERASE, {"tenant": tenant, "subject": subject})
             erased = [row[0] for row in found]
@@ -87,14 +87,14 @@ class PostgresBackend(PostgresReading, PostgresMemory, PostgresWatching):
         return len(erased)
 
     def retire(self, tenant: str, before: str) -> int:
-        """Delete the oldest records up to a time, keeping the chain provable; return how many."""
+        """Delete records before a time and return how many; the chain stays verifiable."""
         retired = 0
         while count := self._retire_some(tenant, before):
             retired += count
         return retired
 
     def _retire_some(self, tenant: str, before: str) -> int:
-        """Retire a bounded number, so that no transaction is long."""
+        """Retire a bounded number, so that transactions are short."""
         asked = {"tenant": tenant, "before": before, "limit": _RETIRED_AT_ONCE}
         with self._connections.write() as connection, connection.transaction():
             oldest = connection.execute(_OLDEST, asked)
@@ -113,7 +113,7 @@ class PostgresBackend(PostgresReading, PostgresMemory, PostgresWatching):
         return dict(zip(_TABLES, found or (), strict=True))
 
     def info(self) -> Mapping[str, Any]:
-        """Return what a doctor asks: kind, place, schema version, durability."""
+        """Return kind, place, schema version and durability, for health checks."""
         with self._connections.read() as connection:
             version = schema_version(connection)
             server = connection.info.server_version
@@ -126,7 +126,7 @@ class PostgresBackend(PostgresReading, PostgresMemory, PostgresWatching):
         }
 
     def close(self) -> None:
-        """Release everything."""
+        """Release all resources."""
         self._connections.close()
 
 
@@ -140,10 +140,10 @@ def open_postgres(
 ) -> Backend:
     """Return the store in a PostgreSQL database, with its schema brought up to date.
 
-    `timeout_s` (or `busy_timeout_s`, as stores of any kind call it) bounds each statement that
-    writes, each wait for a lock and each attempt to connect. With durability `full` a write returns
-    when the server has it on disk; `normal` may lose the last moments if the server crashes,
-    and never breaks a chain.
+    `timeout_s` (or `busy_timeout_s`, its name for all stores) bounds each statement that writes,
+    each wait for a lock and each attempt to connect. With durability `full` a write returns when
+    the server has it on disk; `normal` may lose the last writes if the server crashes, and never
+    breaks a chain.
 
     Raises:
         StorageError: The database cannot be used, or is newer than this code.

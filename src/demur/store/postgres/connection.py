@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL: one for writes, a few for reads, both back after the server was away.
+"""Connections to PostgreSQL: one writer and a few readers, which reconnect after an outage.
 
-Every error of the database leaves here as a `StorageError`. Addresses can hold passwords,
-so messages name the host and the database and never quote an address.
+Every database error becomes a `StorageError`. Addresses can hold passwords, so messages name the
+host and the database, never the address.
 """
 
 import os
@@ -27,7 +27,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 Durability = Literal["full", "normal"]
 
 _READERS = 4
-# What is wrong with a row; anything else is wrong with the database.
+# Errors about one row; all others mean that the database cannot be used.
 _ABOUT_A_ROW = (
     psycopg.DataError,
     psycopg.IntegrityError,
@@ -35,7 +35,7 @@ _ABOUT_A_ROW = (
     OverflowError,
     UnicodeError,
 )
-# A server whose default is `off` would break the promise of `full`; stricter defaults stay.
+# A server default of `off` would break the promise of `full`; stricter defaults stay.
 _SETTLE = """
     SELECT set_config('timezone', 'UTC', false),
            set_config('default_transaction_isolation', 'read committed', false),
@@ -49,7 +49,7 @@ _SETTLE = """
 
 
 class _Bytes(Loader):
-    """Gives JSON as it is stored: the chain covers these bytes."""
+    """Returns JSON as stored, because the chain covers these bytes."""
 
     def load(self, data: Buffer) -> bytes:
         return bytes(data)
@@ -58,7 +58,7 @@ class _Bytes(Loader):
 class Connections:
     """The connections of one store. `place` names the database without its password.
 
-    A connection does not survive a fork: the child leaves the parent's alone and opens its own.
+    A connection does not survive a fork: the child leaves the parent's open and opens its own.
     """
 
     def __init__(self, url: str, *, durability: Durability, timeout_s: float) -> None:
@@ -87,7 +87,7 @@ class Connections:
         )
 
     def after_fork(self) -> None:
-        """Leave what belongs to the parent alone; only for a child that was just forked."""
+        """Set the parent's connections aside; only for a child that was just forked."""
         _INHERITED.append((self._writer, self._pool))
         self._start_afresh()
 
@@ -115,7 +115,7 @@ class Connections:
             try:
                 yield self._living_writer()
             finally:
-                # An error can leave a transaction half ended; nobody shall go on inside it.
+                # An error may leave the transaction open; do not reuse it.
                 if self._writer is not None and not _is_idle(self._writer):
                     self._drop_writer()
 
@@ -164,7 +164,7 @@ def _read_address(url: str) -> dict[str, Any]:
     try:
         return conninfo_to_dict(url)
     except psycopg.Error:
-        # The database's own message quotes the address, and with it the password.
+        # The driver's message quotes the address, and with it the password.
         raise StorageError(
             "the address of the store is no PostgreSQL address",
             help="write it like `postgresql://user@host:5432/database`",
@@ -172,7 +172,7 @@ def _read_address(url: str) -> dict[str, Any]:
 
 
 def _defaults(given: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """Return what the address leaves open; a host that vanished must not hold a caller for ever."""
+    """Return defaults for options not in the address; a lost host must not block for ever."""
     seconds = max(2, round(timeout_s))
     wanted = {
         "application_name": "demur",
@@ -187,7 +187,7 @@ def _defaults(given: dict[str, Any], timeout_s: float) -> dict[str, Any]:
 
 
 def _lives(connection: Connection) -> bool:
-    """Whether an idle connection still has a server; costs no round trip."""
+    """Return whether an idle connection is still connected, without a round trip."""
     try:
         _check(connection)
     except psycopg.Error:
@@ -200,8 +200,8 @@ def _is_idle(connection: Connection) -> bool:
 
 
 def _check(connection: Connection) -> None:
-    # A server that went away has said goodbye: the first look reads that, the second finds
-    # the end.
+    # If the server closed the connection, the first call reads its last message and the second
+    # fails.
     connection.pgconn.consume_input()
     connection.pgconn.consume_input()
 
@@ -211,7 +211,7 @@ def _first_line(error: Exception) -> str:
 
 
 _LIVE: "WeakSet[Connections]" = WeakSet()
-# The parent's connections in a child: kept, because even closing them would be heard.
+# Connections of the parent, kept in a child because closing them would affect the parent.
 _INHERITED: list[tuple[Connection | None, ConnectionPool[Connection]]] = []
 
 

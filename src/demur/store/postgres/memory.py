@@ -1,4 +1,4 @@
-"""What a PostgreSQL store remembers beside records: snapshots, experiences, labels, checkpoints."""
+"""Snapshots, experiences, labels and checkpoints in PostgreSQL."""
 
 from collections.abc import Collection, Sequence
 
@@ -42,18 +42,18 @@ _LABELS = f"""
 
 
 class PostgresMemory:
-    """The part of the store that remembers."""
+    """The part of the backend for snapshots, experiences, labels and checkpoints."""
 
     _connections: Connections
 
     def save_checkpoints(self, checkpoints: Collection[Checkpoint]) -> None:
-        """Keep where chains ended."""
+        """Save where chains end."""
         rows = [(checkpoint.created_at, *checkpoint.head) for checkpoint in checkpoints]
         with self._connections.write() as connection, connection.transaction():
             connection.cursor().executemany(_CHECKPOINT.encode(), rows)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a text under its digest; the same one is kept once."""
+        """Save a text under its digest; each text is saved once."""
         with self._connections.write() as connection:
             connection.execute(_SAVE_SNAPSHOT.encode(), snapshot)
 
@@ -64,14 +64,14 @@ class PostgresMemory:
         return None if found is None else Snapshot(*found)
 
     def add_experience(self, experience: Experience, label: Label) -> None:
-        """Remember an outcome, together with the label that it comes from."""
+        """Store an experience together with its label."""
         with self._connections.write() as connection, connection.transaction():
             connection.execute(_EXPERIENCE.encode(), experience)
             connection.execute(_LABEL.encode(), label)
             moved(connection, experience.tenant)
 
     def experiences(self, tenant: str, now: str) -> list[Experience]:
-        """Return what a tenant remembers and has not expired, by memory id."""
+        """Return a tenant's experiences that have not expired, by memory id."""
         with self._connections.read() as connection:
             found = connection.execute(_EXPERIENCES.encode(), [tenant, now])
             return [Experience(*row) for row in found]
@@ -92,7 +92,7 @@ class PostgresMemory:
         return count
 
     def add_label(self, label: Label) -> None:
-        """Keep a label."""
+        """Store a label."""
         with self._connections.write() as connection:
             connection.execute(_LABEL.encode(), label)
 

@@ -1,7 +1,7 @@
-"""Reads decision records and their chains from PostgreSQL.
+"""Read decision records and their chains from PostgreSQL.
 
-Whatever can be long is read in pages: each takes a connection for a moment, so a slow
-consumer holds neither memory nor a connection.
+Long results are read in pages: each page takes a connection for a moment, so a slow consumer
+holds neither memory nor a connection.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ _IDS = """
         AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
     ORDER BY decision_id LIMIT %(limit)s
 """
-# Jumps from one tenant to the next instead of reading every record.
+# Skips from one tenant to the next instead of reading every record.
 _TENANTS = """
     WITH RECURSIVE kept (tenant) AS (
         (SELECT min(tenant) FROM decision_records)
@@ -74,7 +74,7 @@ _CONDITIONS = {
 
 
 class PostgresReading:
-    """The half of the store that reads records."""
+    """The part of the backend that reads records."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -101,8 +101,8 @@ class PostgresReading:
         asked = {
             name: value for name, value in wanted._asdict().items() if value not in {None, False}
         }
-        # One tenant's records have an index by time; all tenants' and one subject's go by their
-        # ids, which grow with time.
+        # One tenant's records have an index by time. All tenants' and one subject's records are
+        # read by id, which grows with time.
         timed = wanted.tenant is not None and wanted.subject is None
         keys = ("created_at", "decision_id") if timed else ("decision_id",)
         conditions = [_CONDITIONS[name] for name in asked]
@@ -121,7 +121,7 @@ class PostgresReading:
             yield RecordRow(*row)
 
     def linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
-        """Yield what `chain` does with all columns, for an audit that compares them."""
+        """Yield the same records as `read_chain` with all columns, for an audit."""
         for row in self._chain(_CHAIN_LINKS, tenant, first, last):
             yield LinkedRow(_unlinked(row[:_WIDTH]), *row[_WIDTH:])
 
@@ -165,7 +165,7 @@ def _scan_page(keys: Sequence[str], conditions: Sequence[str], *, newest_first: 
 
 
 def _beyond(keys: Sequence[str], *, newest_first: bool) -> str:
-    """Return the condition for what comes after the row whose keys are given by their names."""
+    """Return the condition for rows after the one whose keys are bound."""
     sign = "<" if newest_first else ">"
     return f"({', '.join(keys)}) {sign} ({', '.join(f'%({key})s' for key in keys)})"
 
@@ -180,6 +180,6 @@ def _unlinked(columns: Sequence[Any]) -> UnlinkedRow:
 
 
 def _as_written(moment: datetime) -> str:
-    """Return a moment as records write it; what they never write stays visible."""
+    """Return a time in the format of records; microseconds, which they never have, stay visible."""
     finest = "microseconds" if moment.microsecond % 1000 else "milliseconds"
     return f"{moment.astimezone(UTC).isoformat(timespec=finest)[:-6]}Z"

@@ -1,4 +1,4 @@
-"""Brings a PostgreSQL database up to date; any number of processes may try at once."""
+"""Migrate a PostgreSQL database; any number of processes may do so at once."""
 
 from demur.store.backend import StorageError
 from demur.store.migrate import migrations, pending
@@ -7,7 +7,7 @@ from demur.store.postgres.connection import Connection
 __all__ = ["migrate", "schema_version"]
 
 _STEPS = migrations("postgres")
-# One lock of the database, told from other programs' locks by its number ("demur").
+# An advisory lock; its number is "demur" in hexadecimal.
 _LOCK = "SELECT pg_advisory_xact_lock(x'64656d7572'::bigint)"
 _META = "CREATE TABLE IF NOT EXISTS meta (key text NOT NULL PRIMARY KEY, value text NOT NULL)"
 _NOTE = """
@@ -17,7 +17,7 @@ _NOTE = """
 
 
 def migrate(connection: Connection, where: str) -> None:
-    """Apply the steps that the database lacks.
+    """Apply the migrations that the database lacks.
 
     Raises:
         StorageError: The database is newer than this code, or cannot hold all text.
@@ -33,8 +33,8 @@ def migrate(connection: Connection, where: str) -> None:
     with connection.transaction():
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
         connection.execute(_LOCK)
-        # Whoever held the lock before may have done the work. Only opening the table shows
-        # it: asking the catalogue can be answered from before the wait.
+        # Another process may have migrated meanwhile. Create and read the table to see it: the
+        # catalogue may still show the state before the wait.
         connection.execute(_META)
         for step in pending(_STEPS, _noted_version(connection), where):
             connection.execute(step.sql.encode())

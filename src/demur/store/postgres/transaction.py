@@ -1,4 +1,4 @@
-"""One atomic write to PostgreSQL: heads locked, rows and heads sent in one go."""
+"""One atomic write to PostgreSQL: lock heads, then send rows and heads together."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _INSERT = (
     f"INSERT INTO decision_records ({', '.join(_COLUMNS)})"  # noqa: S608 - our own names
     f" VALUES ({', '.join(['%s'] * len(_COLUMNS))})"
 ).encode()
-# The order keeps two writers from waiting for each other.
+# Lock in a fixed order, so that two writers cannot deadlock.
 _LOCK = """
     SELECT tenant, seq, record_hash FROM chain_heads
     WHERE tenant = ANY(%s) ORDER BY tenant FOR UPDATE
@@ -37,10 +37,10 @@ _GENESIS = """
 
 
 class PostgresTransaction:
-    """A write in progress; the caller commits it by leaving the block that began it.
+    """A write in progress; leaving the `with` block commits it.
 
-    `begin_chains` makes heads for tenants that have none. It commits on a connection of
-    its own: a head that is new in this transaction would be a lock taken out of order.
+    `begin_chains` creates heads for new tenants on another connection: a head created in this
+    transaction would be a lock taken out of order.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PostgresTransaction:
         return {(tenant, request_id): decision_id for tenant, request_id, decision_id in found}
 
     def insert(self, rows: Sequence[tuple[UnlinkedRow, Head, str]]) -> None:
-        """Store rows, each with the head that its link follows and its own hash."""
+        """Insert rows, each with the head before it and its own hash."""
         if rows:
             self._connection.cursor().executemany(_INSERT, [_values(*row) for row in rows])
 
@@ -75,13 +75,13 @@ class PostgresTransaction:
             self._connection.cursor().executemany(_MOVE, heads)
 
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
-        """Mark rows whose callers were told that storing them was not confirmed."""
+        """Mark rows whose callers got an error because storing was not confirmed in time."""
         if decision_ids:
             self._connection.execute(_DOUBT, [list(decision_ids)])
 
 
 def begin_chains(connection: Connection, tenants: Collection[str]) -> None:
-    """Give each tenant a head, at its genesis if it is new."""
+    """Create the genesis head of each tenant that has none."""
     connection.execute(_GENESIS, [GENESIS, sorted(tenants)])
 
 

@@ -1,4 +1,4 @@
-"""What a PostgreSQL store knows for those who watch: tallies, keys of the service, labels."""
+"""Hourly tallies, API keys and labels by kind in PostgreSQL."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -72,12 +72,12 @@ _LABELLED = f"""
 
 
 class PostgresWatching:
-    """The part of the store that is read by whoever watches."""
+    """The part of the backend for tallies, API keys and labels by kind."""
 
     _connections: Connections
 
     def tally(self, tenant: str | None) -> None:
-        """Count what was stored since it was last counted, of one tenant or of all."""
+        """Count the records stored since the last count, of one tenant or of all."""
         for name, head in self._watched(_BEHIND, []):
             if tenant in {None, name}:
                 while self._count_some(name, head):
@@ -88,7 +88,7 @@ class PostgresWatching:
         with self._connections.write() as connection, connection.transaction():
             connection.execute(_BEGIN, [tenant])
             found = connection.execute(_MARK, [tenant]).fetchone()
-            # Asked again under the lock: another process may have counted them.
+            # Read the mark again under the lock: another process may have counted them.
             mark = 0 if found is None else int(found[0])
             last = min(mark + _STEP, head)
             if mark < last:
@@ -99,12 +99,12 @@ class PostgresWatching:
         return last < head
 
     def tallies(self, tenant: str | None, first: str, beyond: str) -> list[TallyRow]:
-        """Return the counts of the hours from `first` to before `beyond`, in order."""
+        """Return the counts of the hours from `first` up to `beyond`, exclusive, in order."""
         asked = {"tenant": tenant, "first": first, "beyond": beyond}
         return [TallyRow(*row) for row in self._watched(_TALLIES, asked)]
 
     def add_key(self, key: ApiKey) -> None:
-        """Keep a key."""
+        """Store an API key."""
         with self._connections.write() as connection:
             connection.execute(_ADD_KEY.encode(), key)
 
@@ -118,7 +118,7 @@ class PostgresWatching:
         return [ApiKey(*row) for row in self._watched(_KEYS, [])]
 
     def revoke_key(self, key_id: str, now: str) -> bool:
-        """Make a key useless from now on; return whether there was one to revoke."""
+        """Revoke a key; return whether there was one to revoke."""
         with self._connections.write() as connection:
             return connection.execute(_REVOKE, [now, key_id]).rowcount > 0
 

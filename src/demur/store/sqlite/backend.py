@@ -1,5 +1,5 @@
 """Decision records in a SQLite file. Any number of processes may read and write it."""
-# ruff: noqa: S608 - statements are put together from names of our own; values are bound
+# ruff: noqa: S608 - statements are built from our own names; values are bound
 
 import sqlite3
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ __all__ = ["Durability", "SqliteBackend"]
 Durability = Literal["full", "normal"]
 
 _RETIRED_AT_ONCE = 2000
-# A plus keeps an index from being used: a tenant chooses too little to search by.
+# The plus keeps SQLite from using the tenant index, which is not selective enough.
 _THEIRS = "+tenant = ? AND subject = ?"
 _OLDEST = """
     SELECT seq, record_hash, created_at FROM decision_records
@@ -47,8 +47,8 @@ _TABLES = {
 class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
     """Decision records in the SQLite file at `path` (`:memory:`: gone when closed).
 
-    Durability `full` survives a power cut; `normal` survives a crash of the process, and may
-    lose the last moments before a power cut.
+    Durability `full` survives a power cut. `normal` survives a crash of the process, and may lose
+    the last writes before a power cut.
 
     Raises:
         StorageError: The file cannot be opened, or its schema is newer than this code.
@@ -65,7 +65,7 @@ class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
         )
 
     def transaction(self) -> SqliteTransaction:
-        """Return one write."""
+        """Return one atomic write."""
         return SqliteTransaction(self._connections)
 
     def erase(self, tenant: str, subject: str) -> int:
@@ -78,7 +78,7 @@ class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
         return erased
 
     def retire(self, tenant: str, before: str) -> int:
-        """Delete the oldest records up to a time, keeping the chain provable; return how many."""
+        """Delete records before a time and return how many; the chain stays verifiable."""
         retired = 0
         while count := self._retire_some(tenant, before):
             retired += count
@@ -86,7 +86,7 @@ class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
         return retired
 
     def _retire_some(self, tenant: str, before: str) -> int:
-        """Retire a bounded number, so that decisions need not wait long."""
+        """Retire a bounded number, so that decisions do not wait long."""
         with self.transaction() as write:
             rows = write.cursor.execute(_OLDEST, (tenant, _RETIRED_AT_ONCE)).fetchall()
             count = next((i for i, row in enumerate(rows) if row[2] >= before), len(rows))
@@ -106,7 +106,7 @@ class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
         }
 
     def info(self) -> Mapping[str, Any]:
-        """Return what a doctor asks: kind, place, schema version, durability."""
+        """Return kind, place, schema version and durability, for health checks."""
         return {
             "kind": "sqlite",
             "place": self._connections.path,
@@ -116,5 +116,5 @@ class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
         }
 
     def close(self) -> None:
-        """Release everything."""
+        """Release all resources."""
         self._connections.close()

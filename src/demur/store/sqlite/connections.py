@@ -1,7 +1,7 @@
-"""Connections to one SQLite file: one that writes, and as many that read as read at once.
+"""Connections to one SQLite file: one writer, and any number of readers.
 
-A connection does not survive a fork: the child leaves the parent's alone, unclosed,
-and opens its own.
+A connection does not survive a fork: the child leaves the parent's connections open and opens
+its own.
 """
 
 import os
@@ -21,24 +21,24 @@ MEMORY = ":memory:"
 DATABASE_ERRORS = (sqlite3.Error, UnicodeError, OverflowError)
 
 _STEPS = migrations("sqlite")
-# Errors that speak of one row; all others say that the database cannot be used.
+# Errors about one row; all others mean that the database cannot be used.
 _OF_A_ROW = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
 _HELP = {
     "SQLITE_BUSY": "another process has been writing for too long; `busy_timeout_s` sets the wait",
-    "SQLITE_FULL": "make room on the disk; what was stored stays",
+    "SQLITE_FULL": "free space on the disk; stored records are safe",
     "SQLITE_READONLY": "the file and its folder have to be writable",
     "SQLITE_CANTOPEN": "the folder has to exist and to be writable",
     "SQLITE_NOTADB": "name another file; this one is no SQLite database",
 }
-# A commit writes whole pages to the log, and a record touches many: small ones cost less.
+# A commit writes whole pages to the log, and a record touches many, so small pages cost less.
 _PAGE_BYTES = 2048
 _LOG_BYTES = 16 * 2**20
 _PRAGMAS = (
     "foreign_keys = ON",
-    # What is erased or retired has to be gone from the file too.
+    # Erased and retired data must be gone from the file too.
     "secure_delete = ON",
     "cache_size = -32768",
-    # Fewer, larger moves from the log to the file: each of them waits for the disk.
+    # Checkpoint rarely: each checkpoint waits for the disk.
     f"wal_autocheckpoint = {_LOG_BYTES // _PAGE_BYTES}",
 )
 _PAUSE_S = 0.01
@@ -46,7 +46,7 @@ _LOG_WAIT_MS = 1000
 
 
 def storage_error(error: Exception, where: str) -> StorageError:
-    """Return what an error of the database means for a caller."""
+    """Return the `StorageError` for an error of the database."""
     if not isinstance(error, sqlite3.Error) or isinstance(error, _OF_A_ROW):
         return StorageError(f"the database refused this: {error}", where=where)
     name = getattr(error, "sqlite_errorname", "")
@@ -74,11 +74,11 @@ class Connections:
 
     @property
     def in_memory(self) -> bool:
-        """Whether there is no file, and so only one connection for everything."""
+        """Whether there is no file, so one connection serves everything."""
         return self.path == MEMORY
 
     def writer(self) -> sqlite3.Connection:
-        """Return the connection that writes; only for whoever holds `lock`."""
+        """Return the writing connection; the caller must hold `lock`."""
         if self._writer is None:
             self._check_open()
             with self._translated():
@@ -86,7 +86,7 @@ class Connections:
         return self._writer
 
     def drop_writer(self) -> None:
-        """Give up a connection that is stuck in a transaction; the next use opens another."""
+        """Close a writer that is stuck in a transaction; the next use opens another."""
         connection, self._writer = self._writer, None
         if connection is not None:
             with suppress(sqlite3.Error):
@@ -121,13 +121,13 @@ class Connections:
         try:
             yield connection
         finally:
-            # Checked after handing it back, so that none slips past a `close` in between.
+            # Check after handing it back, so that a concurrent `close` misses none.
             self._free.append(connection)
             if self._closed:
                 self._close_free()
 
     def empty_log(self) -> None:
-        """Move the log into the file now, as far as readers let it: it may hold erased data."""
+        """Truncate the write-ahead log as far as readers allow: it may hold erased data."""
         with self.lock, self._translated():
             writer = self.writer()
             writer.execute(f"PRAGMA busy_timeout = {_LOG_WAIT_MS}")
@@ -137,10 +137,10 @@ class Connections:
                 writer.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}")
 
     def close(self) -> None:
-        """Close them all; one that is lent is closed when it comes back."""
+        """Close all connections; a borrowed one is closed when it is returned."""
         with self.lock:
             self._closed = True
-            # Readers first: the last one to close a database tidies its log away.
+            # Close readers first: the last connection removes the log.
             self._close_free()
             self.drop_writer()
 
@@ -162,7 +162,7 @@ class Connections:
             isolation_level=None,
             check_same_thread=False,
         )
-        # Bytes that are no text are for an audit to find, not for a reader to fail on.
+        # Invalid UTF-8 must not fail a read; an audit finds it.
         connection.text_factory = _text
         return connection
 
@@ -182,8 +182,8 @@ class Connections:
         return connection
 
     def _switch_to_log(self, connection: sqlite3.Connection) -> None:
-        """Turn on write-ahead logging, however many processes do the same at this moment."""
-        # SQLite does not wait by itself here: two that wait for each other would never end.
+        """Turn on write-ahead logging; other processes may do the same at this moment."""
+        # SQLite does not wait here, to avoid deadlocks, so retry.
         until = time.monotonic() + self._busy_timeout_s
         while True:
             try:
@@ -200,7 +200,7 @@ class Connections:
             return
         connection.execute("BEGIN EXCLUSIVE")
         try:
-            # Asked again: another process may have done it while this one waited.
+            # Read the version again: another process may have migrated meanwhile.
             for step in pending(_STEPS, _version(connection), self.path):
                 for statement in _statements(step.sql):
                     connection.execute(statement)
@@ -238,7 +238,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script; a trigger is one, whatever it holds."""
+    """Yield the statements of a script; a trigger is one statement."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -248,7 +248,7 @@ def _statements(script: str) -> Iterator[str]:
 
 
 _LIVE: WeakSet[Connections] = WeakSet()
-# The parent's connections in a child: kept, because even closing them would touch the file.
+# Connections of the parent, kept in a child because closing them would touch the file.
 _INHERITED: list[sqlite3.Connection] = []
 
 
@@ -257,5 +257,5 @@ def _after_fork() -> None:
         connections._start_afresh()  # noqa: SLF001 - this module's own class
 
 
-# Windows has neither forks nor this.
+# Windows has neither forks nor this function.
 getattr(os, "register_at_fork", dict)(after_in_child=_after_fork)

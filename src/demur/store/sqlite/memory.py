@@ -1,5 +1,5 @@
-"""What a SQLite store remembers beside records: snapshots, experiences, labels, checkpoints."""
-# ruff: noqa: S608 - statements are put together from names of our own; values are bound
+"""Snapshots, experiences, labels and checkpoints in SQLite."""
+# ruff: noqa: S608 - statements are built from our own names; values are bound
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -31,18 +31,18 @@ _LABELS = f"SELECT {', '.join(Label._fields)} FROM labels"
 
 
 class SqliteMemory:
-    """The part of the store that remembers."""
+    """The part of the backend for snapshots, experiences, labels and checkpoints."""
 
     _connections: Connections
 
     def save_checkpoints(self, checkpoints: Collection[Checkpoint]) -> None:
-        """Keep where chains ended."""
+        """Save where chains end."""
         rows = [(*checkpoint.head, checkpoint.created_at) for checkpoint in checkpoints]
         with SqliteTransaction(self._connections) as write:
             write.cursor.executemany(_SAVE_CHECKPOINT, rows)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a text under its digest; the same one is kept once."""
+        """Save a text under its digest; each text is saved once."""
         with SqliteTransaction(self._connections) as write:
             write.cursor.execute(_SAVE_SNAPSHOT, snapshot)
 
@@ -52,14 +52,14 @@ class SqliteMemory:
         return Snapshot(*rows[0]) if rows else None
 
     def add_experience(self, experience: Experience, label: Label) -> None:
-        """Remember an outcome, together with the label that it comes from."""
+        """Store an experience together with its label."""
         with SqliteTransaction(self._connections) as write:
             write.cursor.execute(_SAVE_EXPERIENCE, experience)
             write.cursor.execute(_SAVE_LABEL, label)
             write.cursor.execute(NEXT_VERSION, (experience.tenant,))
 
     def experiences(self, tenant: str, now: str) -> list[Experience]:
-        """Return what a tenant remembers and has not expired, by memory id."""
+        """Return a tenant's experiences that have not expired, by memory id."""
         alive = "tenant = ? AND (expires_at IS NULL OR expires_at > ?)"
         rows = self._read(f"{_EXPERIENCES} WHERE {alive} ORDER BY memory_id", tenant, now)
         return [Experience(*row) for row in rows]
@@ -84,7 +84,7 @@ class SqliteMemory:
         return gone
 
     def add_label(self, label: Label) -> None:
-        """Keep a label."""
+        """Store a label."""
         with SqliteTransaction(self._connections) as write:
             write.cursor.execute(_SAVE_LABEL, label)
 

@@ -1,9 +1,9 @@
-"""Reads decision records and their chains from SQLite.
+"""Read decision records and their chains from SQLite.
 
-Whatever can be long is read in pages, so a slow consumer holds neither memory nor a
-connection, and never keeps the log from being moved into the file.
+Long results are read in pages, so that a slow consumer holds neither memory nor a connection and
+never keeps the log from being moved into the file.
 """
-# ruff: noqa: S608 - statements are put together from names of our own; values are bound
+# ruff: noqa: S608 - statements are built from our own names; values are bound
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ _ROW = f"decision_id, tenant, {_HALVES}, {_LINK}"
 _WIDTH = len(UnlinkedRow._fields)
 _COLUMNS = ", ".join(UnlinkedRow._fields[:-2])
 _FROM = "FROM decision_records"
-# Jumps from one tenant to the next instead of reading every record.
+# Skips from one tenant to the next instead of reading every record.
 _TENANTS = f"""
     WITH RECURSIVE found(tenant) AS (
         SELECT MIN(tenant) {_FROM}
@@ -43,7 +43,7 @@ _codes = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class SqliteReading:
-    """The part of the store that reads records."""
+    """The part of the backend that reads records."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -72,8 +72,8 @@ class SqliteReading:
     def scan(self, wanted: Filter, *, newest_first: bool = False) -> Iterator[RecordRow]:
         """Yield records in the order of time, in bounded memory."""
         conditions, values = _conditions(wanted)
-        # One tenant's records have an index by time; all tenants' and one subject's go by their
-        # ids, which grow with time.
+        # One tenant's records have an index by time. All tenants' and one subject's records are
+        # read by id, which grows with time.
         timed = wanted.tenant is not None and wanted.subject is None
         keys = ["created_at", "decision_id"] if timed else ["decision_id"]
         order, sign = ("DESC", "<") if newest_first else ("ASC", ">")
@@ -94,7 +94,7 @@ class SqliteReading:
         return map(_record_row, self._pages(_ROW, tenant, first, last, seq_at=4))
 
     def linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
-        """Yield what `chain` does with all columns, for an audit that compares them."""
+        """Yield the same records as `read_chain` with all columns, for an audit."""
         wanted = f"{_COLUMNS}, {_HALVES}, {_LINK}"
         pages = self._pages(wanted, tenant, first, last, seq_at=_WIDTH)
         return map(_linked_row, pages)
@@ -103,7 +103,7 @@ class SqliteReading:
         self, wanted: str, tenant: str, first: int, last: int | None, *, seq_at: int
     ) -> Iterator[tuple[Any, ...]]:
         query = f"SELECT {wanted} {_FROM} WHERE tenant = ? AND seq BETWEEN ? AND ? ORDER BY seq"
-        # Bounded even if nobody asks: a place that is no number sorts after all numbers.
+        # Always bounded: a corrupt seq that is no number sorts after all numbers.
         bound = _LARGEST if last is None else last
         while True:
             rows = self._all(f"{query} LIMIT {_PAGE}", tenant, first, bound)
@@ -144,7 +144,7 @@ class SqliteReading:
 
 def _conditions(wanted: Filter) -> tuple[list[str], list[str]]:
     """Return the conditions of a filter and their values."""
-    # A subject has few records among a tenant's many, whatever the planner thinks.
+    # Keep the planner from using the tenant index: a subject has few records.
     tenant = "tenant = ?" if wanted.subject is None else "+tenant = ?"
     tests = {
         tenant: wanted.tenant,
@@ -175,7 +175,7 @@ def _linked_row(row: Sequence[Any]) -> LinkedRow:
 
 
 def _code_list(text: str) -> tuple[str, ...]:
-    """Return the codes in a column; what is no list of codes stands for itself."""
+    """Return the codes in a column; an invalid list is returned as one code."""
     try:
         return _codes(text)
     except (msgspec.MsgspecError, UnicodeError):

@@ -1,4 +1,4 @@
-"""One write to SQLite: all of it or nothing, under the database's write lock."""
+"""One atomic write to SQLite, under the database's write lock."""
 
 import sqlite3
 from collections.abc import Collection, Sequence
@@ -29,7 +29,7 @@ _json = msgspec.json.Encoder().encode
 
 
 class SqliteTransaction:
-    """Begins when entered; commits when left, or rolls back if an error leaves it."""
+    """Begins on entry; commits on exit, or rolls back on an error."""
 
     __slots__ = ("_connections", "cursor")
 
@@ -43,10 +43,10 @@ class SqliteTransaction:
         try:
             writer = self._connections.writer()
             if writer.in_transaction:
-                # Whoever began it was interrupted before it could end it.
+                # An interrupted transaction is still open.
                 writer.rollback()
             self.cursor = writer.cursor()
-            # The write lock at once: a reader that became a writer could be refused halfway.
+            # Take the write lock at once: upgrading a read lock later could fail.
             self.cursor.execute("BEGIN IMMEDIATE")
         except BaseException as error:
             self._connections.lock.release()
@@ -82,7 +82,7 @@ class SqliteTransaction:
 
     def _roll_back(self) -> None:
         try:
-            # Some errors, such as a full disk, have rolled back already.
+            # Some errors, such as a full disk, roll back by themselves.
             if self.cursor.connection.in_transaction:
                 self.cursor.execute("ROLLBACK")
         except sqlite3.Error:
@@ -104,7 +104,7 @@ class SqliteTransaction:
         return {key: row[0] for key, row in found if row}
 
     def insert(self, rows: Sequence[tuple[UnlinkedRow, Head, str]]) -> None:
-        """Store rows, each with the head that its link follows and its own hash."""
+        """Insert rows, each with the head before it and its own hash."""
         self.cursor.executemany(_INSERT, [_values(*row) for row in rows])
 
     def set_heads(self, heads: Collection[Head]) -> None:
@@ -113,7 +113,7 @@ class SqliteTransaction:
             self.cursor.execute(_SET_HEAD, head)
 
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
-        """Mark rows whose callers were told that storing them was not confirmed."""
+        """Mark rows whose callers got an error because storing was not confirmed in time."""
         for decision_id in decision_ids:
             self.cursor.execute(_MARK, (decision_id,))
 

@@ -1,5 +1,5 @@
-"""What a SQLite store knows for those who watch: hourly tallies, keys of the service, labels."""
-# ruff: noqa: S608 - statements are put together from names of our own; values are bound
+"""Hourly tallies, API keys and labels by kind in SQLite."""
+# ruff: noqa: S608 - statements are built from our own names; values are bound
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from demur.store.tally import TallyRow
 
 __all__ = ["SqliteWatching"]
 
-# Decisions wait while a step is counted, so it is short.
+# Decisions wait while a step is counted, so steps are short.
 _STEP = 5000
 _PAGE = 500
 _BEHIND = """
@@ -66,12 +66,12 @@ _LABELS = f"SELECT label_id, {', '.join(Label._fields)} FROM labels WHERE"
 
 
 class SqliteWatching:
-    """The part of the store that is read by whoever watches."""
+    """The part of the backend for tallies, API keys and labels by kind."""
 
     _connections: Connections
 
     def tally(self, tenant: str | None) -> None:
-        """Count what was stored since it was last counted, of one tenant or of all."""
+        """Count the records stored since the last count, of one tenant or of all."""
         for name, head in self._watched(_BEHIND):
             if tenant in {None, name}:
                 while self._count_some(name, head):
@@ -81,7 +81,7 @@ class SqliteWatching:
         """Count a bounded number of records; return whether there are more up to `head`."""
         with SqliteTransaction(self._connections) as write:
             marked = write.cursor.execute(_MARK, (tenant,)).fetchone()
-            # Asked again under the lock: another process may have counted them.
+            # Read the mark again under the lock: another process may have counted them.
             mark = int(marked[0]) if marked else 0
             last = min(mark + _STEP, head)
             if mark < last:
@@ -91,7 +91,7 @@ class SqliteWatching:
         return last < head
 
     def tallies(self, tenant: str | None, first: str, beyond: str) -> list[TallyRow]:
-        """Return the counts of the hours from `first` to before `beyond`, in order."""
+        """Return the counts of the hours from `first` up to `beyond`, exclusive, in order."""
         period = "hour >= ? AND hour < ?"
         if tenant is not None:
             asked = f"{_TALLIES.format(count='count')} tenant = ? AND {period}"
@@ -102,7 +102,7 @@ class SqliteWatching:
         return [TallyRow(*row) for row in rows]
 
     def add_key(self, key: ApiKey) -> None:
-        """Keep a key."""
+        """Store an API key."""
         with SqliteTransaction(self._connections) as write:
             write.cursor.execute(_ADD_KEY, key)
 
@@ -117,7 +117,7 @@ class SqliteWatching:
         return [ApiKey(*row) for row in rows]
 
     def revoke_key(self, key_id: str, now: str) -> bool:
-        """Make a key useless from now on; return whether there was one to revoke."""
+        """Revoke a key; return whether there was one to revoke."""
         with SqliteTransaction(self._connections) as write:
             return write.cursor.execute(_REVOKE, (now, key_id)).rowcount > 0
 

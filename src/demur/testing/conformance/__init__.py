@@ -1,1 +1,1 @@
-"""The same scenes through every adapter: a refusal reads the same wherever it lands."""
+"""Run the same scenarios through every adapter: refusals must be the same in all of them."""

@@ -1,4 +1,4 @@
-"""The stage without a framework: the enforcer itself, and what every adapter is held to."""
+"""The driver without a framework: the enforcer itself, as the reference for all adapters."""
 
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer, Occasion
@@ -21,14 +21,14 @@ _AT = Occasion("bare", run="run-1")
 
 
 class BareStage:
-    """Plays scenes by asking the enforcer at each point, as a loop around a model would."""
+    """Runs scenarios by calling the enforcer at each check point, like a loop around a model."""
 
     name = "bare"
     points = frozenset(Point)
     ends_runs = True
 
     def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         return _Run(scene, enforcer, tools).seen()
 
 
@@ -43,7 +43,7 @@ class _Run:
         self._turns = 0
 
     def seen(self) -> Seen:
-        """Return what was seen."""
+        """Run the scenario, and return its result."""
         ruling = self._enforcer.prompt(self._scene.prompt, _AT)
         if self._refused(ruling):
             self._shown.append(ruling.words)
@@ -74,7 +74,7 @@ class _Run:
         self._shown.append(stream.rest)
 
     def _asked(self, turn: Ask) -> bool:
-        """Run what may run of one turn; return whether nothing more may happen."""
+        """Run the allowed tools of one turn; return whether the run must end."""
         rulings = [self._enforcer.tool_call(name, given, _AT) for name, given in turn.calls]
         for (name, given), ruling in zip(turn.calls, rulings, strict=True):
             if self._refused(ruling):

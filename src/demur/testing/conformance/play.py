@@ -1,4 +1,4 @@
-"""Play scenes on stages, and say what came out otherwise than everywhere else."""
+"""Run scenarios on framework drivers, and report what differs from the expectation."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,14 +14,14 @@ from demur.testing.conformance.scenes import SCENES
 
 __all__ = ["Played", "play", "play_all", "table"]
 
-# Points at which a decision is made even if nothing was found.
+# Check points that always make a decision, even without findings.
 _ALWAYS = frozenset({Point.PROMPT, Point.TOOL_CALL})
-# Points at which somebody waits for an answer.
+# Check points at which a person waits for an answer.
 _FOR_PEOPLE = frozenset({Point.PROMPT, Point.ANSWER, Point.STREAM})
 
 
 class Played(NamedTuple):
-    """What came of a scene on a stage: what is wrong, or that the framework has no such point."""
+    """The outcome of a scenario on a driver. `skipped`: the framework lacks the check point."""
 
     stage: str
     scene: str
@@ -30,7 +30,7 @@ class Played(NamedTuple):
 
 
 def play(stage: Stage, scene: Scene) -> Played:
-    """Return what came of one scene on one stage."""
+    """Run one scenario on one driver, and return the outcome."""
     if scene.point not in stage.points:
         return Played(stage.name, scene.name, skipped=True)
     with TemporaryDirectory() as folder, scene_enforcer(scene, Path(folder)) as enforcer:
@@ -48,13 +48,13 @@ def play(stage: Stage, scene: Scene) -> Played:
 
 
 def play_all(stages: Iterable[Stage], scenes: Iterable[Scene] = SCENES) -> list[Played]:
-    """Return what came of every scene on every stage."""
+    """Run every scenario on every driver, and return the outcomes."""
     listed = tuple(scenes)
     return [play(stage, scene) for stage in stages for scene in listed]
 
 
 def _said(scene: Scene, seen: Seen) -> Iterator[str]:
-    """Yield how the refusal differs from the one expected."""
+    """Yield the differences between the refusal and the expected one."""
     expected, refusal = scene.expected, seen.refusal
     if expected is None:
         if refusal is not None:
@@ -75,7 +75,7 @@ def _said(scene: Scene, seen: Seen) -> Iterator[str]:
 
 
 def _told(stage: Stage, scene: Scene, seen: Seen) -> Iterator[str]:
-    """Yield who should have heard of a refusal and did not, or was asked in spite of it."""
+    """Yield missing notifications of a refusal, and model calls made in spite of it."""
     expected = scene.expected
     if expected is None:
         return
@@ -84,7 +84,7 @@ def _told(stage: Stage, scene: Scene, seen: Seen) -> Iterator[str]:
     if scene.point in _FOR_PEOPLE and not seen.text.strip():
         yield "a person is told nothing"
     goes_on = expected.refusal_class is not RefusalClass.HARD_BLOCK
-    # What waits for approval may be kept from the model until somebody has answered.
+    # A pending approval may be hidden from the model until somebody answers.
     waits = expected.advice is Advice.REQUEST_APPROVAL
     by_tools = scene.point in {Point.TOOL_CALL, Point.TOOL_RESULT} and stage.points - {scene.point}
     if by_tools and goes_on and not waits and expected.code not in seen.heard:
@@ -92,11 +92,11 @@ def _told(stage: Stage, scene: Scene, seen: Seen) -> Iterator[str]:
 
 
 def _done(stage: Stage, scene: Scene, seen: Seen, tools: Tools) -> Iterator[str]:
-    """Yield what ran and should not have, or the other way round, and what was left behind."""
+    """Yield tools that ran or did not run unexpectedly, and unanswered tool calls."""
     expected = scene.expected
     hard = expected is not None and expected.refusal_class is RefusalClass.HARD_BLOCK
     if hard and not stage.ends_runs:
-        # The host goes on, not the framework: what it asks for later is its own affair.
+        # The host continues, not the framework, so its later calls do not count.
         first = scene.tools[:1]
         ran = tuple(name for name in tools.ran if name in first)
     else:
@@ -108,7 +108,7 @@ def _done(stage: Stage, scene: Scene, seen: Seen, tools: Tools) -> Iterator[str]
 
 
 def _recorded(scene: Scene, enforcer: Enforcer) -> Iterator[str]:
-    """Yield what the store lacks."""
+    """Yield the records that the store lacks."""
     if scene.setting.store_down:
         return
     assert enforcer.gate is not None
@@ -130,7 +130,7 @@ def _actions(scene: Scene) -> tuple[str, ...]:
 
 
 def table(played: Iterable[Played]) -> str:
-    """Return one table, stage by scene: `=` as everywhere, `-` no such point there, `X` wrong."""
+    """Return a table of driver by scenario: `=` passed, `-` no such check point, `X` failed."""
     results = list(played)
     stages = list(dict.fromkeys(one.stage for one in results))
     scenes = list(dict.fromkeys(one.scene for one in results))

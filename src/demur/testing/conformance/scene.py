@@ -1,7 +1,7 @@
-"""A scene: what happens in an agent, and what must come of it, whatever framework it runs in.
+"""A scenario: what happens in an agent, and what must come of it in any framework.
 
-A scene is data. A stage plays it: it builds an agent with its framework's own fake model,
-which does what `turns` say, and tools that call `Tools.run`.
+A scenario is data. A framework driver runs it: it builds an agent with its framework's own fake
+model, which does what `turns` say, and tools that call `ScenarioTools.run`.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Point(StrEnum):
-    """Where a scene's refusal is seen: what a stage's framework must let one look at."""
+    """The point at which a scenario is refused, and which the framework must let demur check."""
 
     PROMPT = "prompt"
     ANSWER = "answer"
@@ -40,7 +40,7 @@ class Point(StrEnum):
 
 
 class Say(NamedTuple):
-    """The model answers with a text; in a scene of streaming, in these pieces."""
+    """The model answers with a text; in a streaming scenario, in these pieces."""
 
     pieces: tuple[str, ...]
 
@@ -51,20 +51,20 @@ class Say(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """The model asks for tools, all of them in one turn: names and arguments."""
+    """The model calls tools, all of them in one turn: names and arguments."""
 
     calls: tuple[tuple[str, Mapping[str, Any]], ...]
 
 
 class Filtered(NamedTuple):
-    """The provider stops the answer, in the form in which it reports that to this framework."""
+    """The provider filters the answer, and reports that in its own form."""
 
 
 Turn = Say | Ask | Filtered
 
 
 class Expected(NamedTuple):
-    """What a refusal must say."""
+    """The facts that a refusal must have."""
 
     code: str
     refusal_class: RefusalClass
@@ -72,7 +72,7 @@ class Expected(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What is special about the enforcer of a scene."""
+    """The special settings of a scenario's enforcer."""
 
     advisory: bool = False
     accepted: tuple[str, ...] = ()
@@ -83,12 +83,12 @@ class Setting(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """One scene.
+    """One scenario.
 
-    `expected` is None where nothing is refused; `recorded` is a code that is on record all the
-    same. `runs` names the tools that run, in order; `hidden` must not be shown to a person, nor
-    be heard by the model again. `plays` says how often the scene is played with the same
-    enforcer: the last time is what it is about, and nothing is refused before.
+    `expected` is None if nothing is refused; `recorded` is a code that is recorded nevertheless.
+    `runs` names the tools that run, in order. `hidden` must be shown neither to a person nor to
+    the model again. `rounds` is the number of runs with the same enforcer: only the last one may
+    be refused, and it is the one that is checked.
     """
 
     name: str
@@ -106,13 +106,13 @@ class Scene(NamedTuple):
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools that the model asks for, each once."""
+        """The tools that the model calls, each once."""
         asked = (name for turn in self.turns if isinstance(turn, Ask) for name, _ in turn.calls)
         return tuple(dict.fromkeys(asked))
 
 
 class Tools:
-    """The tools of a scene. A stage offers each of `names` to its framework and runs it here."""
+    """The tools of a scenario. A driver offers `names` to its framework and runs them here."""
 
     def __init__(self, scene: Scene) -> None:
         self.names = scene.tools
@@ -121,19 +121,19 @@ class Tools:
         self.ran: list[str] = []
 
     def run(self, name: str, _arguments: Mapping[str, Any] | None = None) -> str:
-        """Return what the tool returns; that it ran is noted."""
+        """Record the call, and return the result of the tool."""
         with self._lock:
             self.ran.append(name)
         return self._returns.get(name, f"{name} is done")
 
 
 class Seen(NamedTuple):
-    """What a stage saw of a scene.
+    """The result of a scenario on a driver.
 
-    `refusal` is read back from the framework's own place for one. `text` is all that a person
-    was shown, `heard` all that the model was sent after its first turn, `asked` how often it
-    was asked at all (None where no model takes part). `orphans` counts tool calls in the
-    history that nothing answers.
+    `refusal` is read back from where the framework reports it. `text` is everything shown to a
+    person, `model_input` everything sent to the model after its first turn, `model_calls` the
+    number of model calls (None without a model). `orphans` counts unanswered tool calls in the
+    history.
     """
 
     refusal: Refusal | None = None
@@ -144,23 +144,23 @@ class Seen(NamedTuple):
 
 
 class Stage(Protocol):
-    """A framework that scenes are played in.
+    """Runs scenarios in a framework.
 
-    `points` are those it lets one look at. `ends_runs`: it is the framework that goes on from
-    turn to turn, so a hard block must end that; a server that answers single calls does not.
+    `points` are the check points of the framework. `ends_runs`: the framework runs the turns
+    itself, so a hard block must end the run; a server that answers single calls does not.
     """
 
     @property
     def name(self) -> str:
-        """How the table calls it."""
+        """The name in the table."""
 
     @property
     def points(self) -> frozenset[Point]:
-        """Where its framework lets one look."""
+        """The check points of the framework."""
 
     @property
     def ends_runs(self) -> bool:
         """Whether a hard block must end the run."""
 
     def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""

@@ -1,4 +1,4 @@
-"""The gate and the guards of a scene: real ones, of which some are made to fail."""
+"""The gate and the guards of a scenario: real ones, of which some are made to fail."""
 
 import time
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ _PATIENCE_S = 0.02
 
 
 class _BrokenGuard:
-    """A guard that gives no verdict: it raises, or takes too long for anyone to wait."""
+    """A guard that fails: it raises, or exceeds its timeout."""
 
     CODES: tuple[str, ...] = (ReasonCode.CONTEXT_INJECTION,)
 
@@ -77,7 +77,7 @@ class _BrokenGuard:
 
 @contextmanager
 def scene_enforcer(scene: Scene, folder: Path) -> Iterator[Enforcer]:
-    """Yield the enforcer of a scene, with a store in `folder`."""
+    """Yield the enforcer of a scenario, with a store in `folder`."""
     setting = scene.setting
     store = open_store(str(folder / "scene.db"))
     if setting.store_down:

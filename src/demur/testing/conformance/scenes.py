@@ -1,4 +1,4 @@
-"""The scenes: one for each way in which a refusal comes about, and those in which none does."""
+"""The scenarios: one for each way to be refused, and some without a refusal."""
 
 import json
 

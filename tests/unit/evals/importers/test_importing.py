@@ -41,7 +41,7 @@ def test_bad_records_are_told_with_their_line_and_the_rest_is_read(tmp_path: Pat
 
     assert rows == ["xstest-1"]
     assert problems == [
-        Problem(f"{path}:3", "the prompt is empty", "say what is asked"),
+        Problem(f"{path}:3", "the prompt is empty", "write the request"),
         Problem(f"{path}:4", "unknown label `maybe`", "`safe` or `unsafe`"),
     ]
 

@@ -64,7 +64,7 @@ def test_a_quote_left_open_does_not_swallow_the_file(tmp_path: Path) -> None:
 
 
 def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SuiteError, match="the column `id` stands twice"):
+    with pytest.raises(SuiteError, match="the column `id` appears twice"):
         read(write(tmp_path, "a.csv", "id,id\n1,2\n"))
 
 
@@ -80,7 +80,7 @@ def test_json_lines_are_read_line_by_line(tmp_path: Path) -> None:
     ]
     assert [where for where, _ in problems] == [":3", ":4", ":5"]
     assert [problem.partition(":")[0] for _, problem in problems] == [
-        "the record is no JSON object",
+        "the record is not a JSON object",
         "not UTF-8 text",
         "not JSON",
     ]
@@ -95,7 +95,7 @@ def test_a_list_in_json_knows_its_lines_too(tmp_path: Path, indent: int | None) 
 
     assert [record.where.rpartition(":")[2] for record in records] == lines
     assert [record.number for record in records] == [1, 3]
-    assert problems == [(":5" if indent else ":1", "the record is no JSON object")]
+    assert problems == [(":5" if indent else ":1", "the record is not a JSON object")]
 
 
 @pytest.mark.parametrize(

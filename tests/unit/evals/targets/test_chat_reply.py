@@ -50,17 +50,17 @@ def test_text_is_found_wherever_it_stands(value: Any, text: str) -> None:
     ("body", "problem"),
     [
         (b"", "the response is empty"),
-        (b"<html><body>Sign in</body></html>", "the response is a page: <html>"),
-        (b'{"choices": [', "the response is no JSON"),
-        (b"[1]", "no JSON object"),
+        (b"<html><body>Sign in</body></html>", "the response is a web page: <html>"),
+        (b'{"choices": [', "the response is not JSON"),
+        (b"[1]", "not a JSON object"),
         (b"{}", "no choices"),
         (b'{"choices": []}', "no choices"),
         (b'{"choices": {}}', "no choices"),
         (b'{"choices": [3]}', "no message"),
         (b'{"choices": [{"text": "old"}]}', "no message"),
-        (b'{"choices": [{"message": {}, "finish_reason": "length"}]}', "ended by `length`"),
+        (b'{"choices": [{"message": {}, "finish_reason": "length"}]}', "finish reason is `length`"),
         (b'{"choices": [{"message": {"content": [{"type": "image"}, 3]}}]}', "no text"),
-        (b"[" * 5000, "no JSON"),
+        (b"[" * 5000, "not JSON"),
     ],
 )
 def test_what_is_no_completion_is_a_protocol_error(body: bytes, problem: str) -> None:

@@ -59,7 +59,7 @@ def test_the_prompt_goes_in_and_the_answer_comes_out() -> None:
     [
         ("import sys; sys.exit('it went\\n wrong')", "target", "exit status 1: it went wrong"),
         ("import os; os._exit(4)", "target", "exit status 4"),
-        ("import os; os.write(1, b'\\xff')", "protocol", "no UTF-8, from byte 0 on"),
+        ("import os; os.write(1, b'\\xff')", "protocol", "not UTF-8, from byte 0 on"),
     ],
 )
 def test_a_command_that_fails_is_this_rows_error(code: str, kind: str, problem: str) -> None:
@@ -93,7 +93,7 @@ def test_a_process_that_lives_on_answers_line_by_line(tmp_path: Path) -> None:
 
     assert [answer.text for answer in answers] == ["ONE", "TWO\nLINES", "", "", "X"]
     assert answers[2].error == "it broke"
-    assert answers[3].error == "no JSON object with `text` or `error`: no JSON"
+    assert answers[3].error == "not a JSON object with `text` or `error`: no JSON"
     assert (tmp_path / "starts").read_text(encoding="utf-8") == "x"
 
 

@@ -118,7 +118,7 @@ def test_a_decision_that_could_not_be_made_is_no_refusal(tmp_path: Path) -> None
     answer = wait(PolicyTarget(path).answer(a_row(prompt="How do I boil an egg?")))
 
     assert answer.error_kind == "target"
-    assert "could not be judged" in str(answer.error)
+    assert "could not judge the prompt" in str(answer.error)
 
 
 def test_a_policy_that_there_is_not_is_an_error_at_once() -> None:

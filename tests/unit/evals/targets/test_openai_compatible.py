@@ -232,7 +232,7 @@ def test_a_limit_on_requests_holds_for_retries_too(echo: ModelServer) -> None:
 
 @pytest.mark.parametrize("url", ["http://", "ftp://x/v1", "nowhere", "http://x:port/"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(TargetError, match="no address of a model"):
+    with pytest.raises(TargetError, match="is not an HTTP address"):
         OpenAICompatible(url, OpenAIOptions())
 
 

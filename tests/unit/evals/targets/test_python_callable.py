@@ -77,9 +77,9 @@ def leaves(prompt: str) -> str:
     [
         (raises, "target", "ValueError: hello"),
         (leaves, "target", "SystemExit: hello"),
-        (len, "target", "it returned a `int`, and no text"),
-        (str.encode, "target", "it returned a `bytes`, and no text"),
-        (lambda prompt: [prompt, 3], "target", "it returned a `list`, and no text"),
+        (len, "target", "the function returned `int` instead of text"),
+        (str.encode, "target", "the function returned `bytes` instead of text"),
+        (lambda prompt: [prompt, 3], "target", "the function returned `list` instead of text"),
         (lambda _: {"choices": []}, "protocol", "the response has no choices"),
     ],
 )
@@ -126,15 +126,15 @@ def test_a_function_of_the_working_directory_is_found(
     monkeypatch.chdir(tmp_path)
 
     assert find_function("eval_toy_model:Bot.say")("hi") == "hi"
-    with pytest.raises(TargetError, match="is no function"):
+    with pytest.raises(TargetError, match="is not a function"):
         find_function("eval_toy_model:name")
 
 
 @pytest.mark.parametrize(
     ("place", "problem"),
     [
-        ("", "no place of a function"),
-        ("json", "no place of a function"),
+        ("", "names no function"),
+        ("json", "names no function"),
         ("no_such_module:f", "ModuleNotFoundError"),
         ("json:nothing", "AttributeError"),
     ],

@@ -38,7 +38,7 @@ def special(output: dict[str, Any]) -> dict[str, Any]:
 def test_nothing_passes_that_is_not_allowed(
     event: str, code: str | None, ask: bool, halt: bool
 ) -> None:
-    """INVARIANT: a hook lets something pass only if the ruling allows it, or a person is asked."""
+    """INVARIANT: a hook lets an action pass only if the ruling allows it, or a person is asked."""
     ruling = Ruling(Surface.TOOL_CALL) if code is None else refused(code)
     output = answer(hook(event), ruling, Manner(ask=ask, halt=halt))
     decision = output.get("hookSpecificOutput", {}).get("permissionDecision")

@@ -76,7 +76,7 @@ ANSWER = json.dumps([0, '{"decision": "block"}', ""]).encode()
     )
 )
 def test_what_is_no_answer_counts_as_none(answer: bytes) -> None:
-    """INVARIANT: an answer that was cut short or is no answer is none."""
+    """INVARIANT: a truncated or invalid answer counts as none."""
     with TemporaryDirectory() as name, answering(Path(name) / "s", answer):
         assert ask_warm(Path(name) / "s", b"raw", "", timeout_s=5) is None
 

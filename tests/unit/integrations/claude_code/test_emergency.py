@@ -72,7 +72,7 @@ def test_a_detail_is_one_line_of_bounded_length() -> None:
 
 @given(st.sampled_from(["PreToolUse", "UserPromptSubmit", "PermissionRequest"]), st.text())
 def test_nothing_passes_without_a_judgement(event: str, detail: str) -> None:
-    """INVARIANT: without a judgement, nothing passes that a hook can still stop."""
+    """INVARIANT: without a judgement, no action passes that a hook can still stop."""
     line = refusal_line("INTERNAL_ERROR", detail)
     ending = denial(event, line)
     refusal = from_claude_code(json.loads(ending.stdout))

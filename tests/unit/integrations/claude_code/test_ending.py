@@ -48,7 +48,7 @@ def mangled(raw: bytes, place: int, by: bytes) -> bytes:
 
 @given(st.one_of(st.binary(), st.builds(mangled, st.just(LS), st.integers(0, 90), st.binary())))
 def test_nothing_passes_by_itself(raw: bytes) -> None:
-    """INVARIANT: whatever bytes come in, nothing passes that the enforcer did not allow."""
+    """INVARIANT: whatever the input is, no action passes that the enforcer did not allow."""
     judge = Judge(RuntimeError("not allowed"))
     ending = ending_beside(raw, judge)
     # An event of another name is another hook's affair: no call depends on what it prints.

@@ -92,7 +92,7 @@ def test_long_results_are_cut(tmp_path: Path) -> None:
 
 @given(st.lists(st.integers(0, 3000), max_size=12))
 def test_a_history_stays_small(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
-    """INVARIANT: a history in a file is never larger than the limit, and its counts are whole."""
+    """INVARIANT: a stored history never exceeds the limit, and its counts are complete."""
     folder = tmp_path_factory.mktemp("histories")
     histories = FileHistories(folder, largest=4_000)
     for size in sizes:

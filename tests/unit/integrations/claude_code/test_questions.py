@@ -39,7 +39,7 @@ def ruling(code: str | None) -> Ruling:
 
 @given(st.lists(st.none() | st.sampled_from(REFUSING), max_size=4))
 def test_the_strictest_ruling_counts(codes: list[str | None]) -> None:
-    """INVARIANT: nobody is asked to approve what another ruling refuses for good."""
+    """INVARIANT: a person is never asked to approve what another ruling refuses for good."""
     rulings = [ruling(code) for code in codes]
     asked = [Question("check", (one,), {}) for one in rulings]
     says: Any = Says()

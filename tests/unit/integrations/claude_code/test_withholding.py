@@ -36,7 +36,7 @@ def keys(value: Any) -> list[str]:
 
 @given(JSON)
 def test_no_text_is_left(output: Any) -> None:
-    """INVARIANT: no text of an output is left in what replaces it, except kinds and known ones."""
+    """INVARIANT: the replacement keeps no text of the output, except kinds and kept texts."""
     replaced = withheld({"inside": output}, LINE)
 
     assert set(texts(replaced)) <= {LINE, PICTURE}

@@ -55,7 +55,7 @@ def test_a_change_since_pinning_is_found(change: dict[str, Any]) -> None:
     st.dictionaries(st.sampled_from(PARTS[:3]), SMALL),
 )
 def test_no_part_changes_unnoticed(change: tuple[str, Any], base: dict[str, Any]) -> None:
-    """INVARIANT: no part of a definition that a model may see changes unnoticed."""
+    """INVARIANT: no part of a definition that a model may see changes without a finding."""
     part, value = change
     before = tool(**base)
     after = {**before, part: value}

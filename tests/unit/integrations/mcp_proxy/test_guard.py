@@ -454,7 +454,7 @@ def _key(identity: Any) -> tuple[str, Any]:
 
 @given(st.binary(max_size=30) | st.sampled_from([b"[]", b"{}", b'{"id":1}', b"[1,2]", b"null"]))
 def test_no_unreadable_line_passes_from_the_server(raw: bytes) -> None:
-    """INVARIANT: nothing that cannot be read passes from the server to the client."""
+    """INVARIANT: no unreadable message passes from the server to the client."""
     assert asyncio.run(Talk().guard.from_server(raw)) == ((), ())
 
 
@@ -464,7 +464,7 @@ INNER = json.dumps(reply(1, TEXT))
 
 @given(st.lists(st.sampled_from(["\r", " ", "\t"])), st.text(st.sampled_from(BREAKS + "a")))
 def test_whoever_ends_lines_elsewhere_hears_the_same(blanks: list[str], text: str) -> None:
-    """INVARIANT: what goes out is one line, wherever its reader ends lines."""
+    """INVARIANT: a message is sent as one line, for every reader's line breaks."""
     space = "".join(blanks)
     raw = f'{{"jsonrpc":"2.0","method":"x","params":{{"a":{space}{INNER}{space},"b":"{text}"}}}}'
     for both in (raw, f"[{raw}]"):

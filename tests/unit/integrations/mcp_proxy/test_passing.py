@@ -253,7 +253,7 @@ HIDDEN = st.recursive(
 
 @given(PLACES, HIDDEN)
 def test_wherever_orders_stand_they_reach_no_client(method: str, value: Any) -> None:
-    """INVARIANT: no text of the server reaches the client unread."""
+    """INVARIANT: no text of the server reaches the client unchecked."""
     talk = Talk()
     talk.client(request(method, "q"))
     said = [

@@ -47,7 +47,7 @@ def test_a_mapping_or_an_object_of_another_library_is_made_the_clients_own(given
     "given", [None, "text", 7, {"id": "a"}, {"parts": 7}, {"parts": [7]}, iter(["a"])]
 )
 def test_anything_else_does_not_leave(given: Any) -> None:
-    with pytest.raises(UnjudgedError, match="would leave without being judged"):
+    with pytest.raises(UnjudgedError, match="demur cannot check"):
         owned(given, posted(), KIND)
 
 

@@ -205,5 +205,5 @@ def test_history_is_the_sender_s_word_unless_the_app_trusts_it(
 
 
 def test_who_finds_the_prompt_says_what_is_trusted(gate: Gate) -> None:
-    with pytest.raises(InputError, match="says what is looked at"):
+    with pytest.raises(InputError, match="decides what is checked"):
         PromptGuard(gate, text=str, trusts_history=True)

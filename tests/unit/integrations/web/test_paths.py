@@ -107,12 +107,12 @@ def test_a_pattern_that_would_match_nothing_is_said_at_once(pattern: str) -> Non
 
 @pytest.mark.parametrize("pattern", ["", "chat", "https://example.com/chat"])
 def test_a_pattern_is_a_path(pattern: str) -> None:
-    with pytest.raises(InputError, match="is no path"):
+    with pytest.raises(InputError, match="is not a path"):
         Paths([pattern])
 
 
 def test_paths_are_a_list() -> None:
     with pytest.raises(InputTypeError, match="a list of patterns"):
         Paths("/chat")
-    with pytest.raises(InputError, match="nothing is looked at"):
+    with pytest.raises(InputError, match="nothing would be checked"):
         Paths([])

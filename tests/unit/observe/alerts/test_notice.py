@@ -81,7 +81,7 @@ def test_a_code_that_nobody_was_told_of_does_not_wait_for_the_cooldown() -> None
     notice = notice_of([one], told, NOW + HOUR)
 
     [again] = notice.alerts
-    assert again.message == f"new since it was last told: LATER; {one.message}"
+    assert again.message == f"new since the last alert: LATER; {one.message}"
     assert notice.told["A1"].codes == ("FIRST", "LATER")
     assert notice_of([one], notice.told, NOW + 2 * HOUR).alerts == ()
     fewer = one._replace(codes=("LATER",))
@@ -93,7 +93,7 @@ def test_many_new_codes_are_not_all_named() -> None:
     told = {"A1": Told(at=NOW, state=State.FIRING)}
     [again] = notice_of([one], told, NOW).alerts
 
-    assert "told: C0, C1, C2, C3, C4 and 2 more; " in again.message
+    assert "alert: C0, C1, C2, C3, C4 and 2 more; " in again.message
 
 
 def test_who_makes_codes_up_wakes_nobody_for_ever() -> None:

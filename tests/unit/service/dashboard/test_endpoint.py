@@ -11,7 +11,7 @@ def test_a_lost_browser_gets_a_page_and_a_program_a_problem(site: Site) -> None:
     page = site.open("/nowhere", 404)
     program = site.call("GET", "/nowhere")
 
-    assert "there is nothing at this address" in page.text
+    assert "no such page" in page.text
     assert program.status_code == 404
     assert program.headers["content-type"] == "application/problem+json"
     assert site.call("POST", "/nowhere", headers=HTML).status_code == 404

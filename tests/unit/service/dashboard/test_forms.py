@@ -16,7 +16,7 @@ def test_fields_of_a_form_are_read() -> None:
 
 @pytest.mark.parametrize("body", [b"\xff", b"&".join([b"a=1"] * 50)])
 def test_what_is_no_form_is_refused(body: bytes) -> None:
-    with pytest.raises(ProblemError, match="no form"):
+    with pytest.raises(ProblemError, match="not a form"):
         form_of(body)
 
 

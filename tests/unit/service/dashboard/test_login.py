@@ -153,7 +153,7 @@ def test_who_tries_too_often_has_to_wait_and_a_known_key_does_not(
 
     assert [one.status_code for one in answers] == [401] * 20 + [429] * 4
     assert answers[-1].headers["retry-after"] == "1"
-    assert "too many tries" in answers[-1].text
+    assert "too many login attempts" in answers[-1].text
     assert site.get("/decisions", cookie=f"demur_key={key}").status_code == 200
     assert site.send("/login", {"key": key}).status_code == 303
 

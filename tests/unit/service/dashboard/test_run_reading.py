@@ -102,9 +102,9 @@ def a_link(folder: Path) -> None:
         (cut, "cannot read the run: "),
         (without_rows, "cannot read the rows: "),
         (of_another, "there is an answer to `good-0`"),
-        (noise, "no answer: "),
-        (a_pipe, "there is no run"),
-        (a_link, "there is no run"),
+        (noise, "not an answer: "),
+        (a_pipe, "the folder holds no run"),
+        (a_link, "the folder holds no run"),
     ],
 )
 def test_what_is_wrong_with_a_run_is_said(

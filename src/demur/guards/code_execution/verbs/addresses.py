@@ -28,7 +28,7 @@ def _allowed(host: str, around: Around) -> bool:
 
 
 def _trusted(hosts: list[str], around: Around) -> bool:
-    """Whether everything stays on this machine, or goes to hosts that the deployment names."""
+    """Whether every host is this machine or one that the settings allow."""
     named = around.config.hosts is not None
     return bool(hosts) and all(
         _LOCAL.match(host) or (named and _allowed(host, around)) for host in hosts
@@ -36,7 +36,7 @@ def _trusted(hosts: list[str], around: Around) -> bool:
 
 
 def reached(hosts: list[str], around: Around) -> Iterator[Sight]:
-    """Yield what is to be said about hosts, whatever is sent to them."""
+    """Yield the hits for reaching these hosts, whatever data is sent."""
     for host in dict.fromkeys(hosts):
         if _METADATA.search(host):
             yield Sight("METADATA", host)
@@ -47,7 +47,7 @@ def reached(hosts: list[str], around: Around) -> Iterator[Sight]:
 def sent(
     taints: frozenset[Taint], hosts: list[str], around: Around, *, data: bool
 ) -> Iterator[Sight]:
-    """Yield what it means to send data of these origins to these hosts."""
+    """Yield the hits for sending data of these origins to these hosts."""
     if _trusted(hosts, around):
         return
     target = hosts[0] if hosts else ""

@@ -12,18 +12,18 @@ __all__ = ["Around", "Judge", "Rows"]
 
 
 class Around(NamedTuple):
-    """The settings and bounds that hold for a call, and the files that were written before it."""
+    """The settings and bounds for a call, and the files that earlier commands wrote."""
 
     config: CommandConfig
     bounds: Bounds
     files: Mapping[str, Value] = {}
 
     def own(self, arg: Arg, cwd: str) -> bool:
-        """Whether a path lies where the agent may do as it likes."""
+        """Whether a path lies in the workspace or in scratch."""
         return place(arg.text, cwd, self.bounds) in _OWN
 
 
 _OWN = frozenset({Place.INSIDE, Place.WORKSPACE_ITSELF, Place.SCRATCH, Place.STREAM})
 Judge: TypeAlias = Callable[[Call, Around], Iterator[Sight]]
-# Verb -> (rule, pattern over the arguments joined by blanks); the first pattern that fits counts.
+# Verb -> (rule, pattern over the arguments joined by blanks); the first match counts.
 Rows: TypeAlias = dict[str, tuple[tuple[str, str], ...]]

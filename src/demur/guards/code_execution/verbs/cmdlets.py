@@ -1,4 +1,4 @@
-"""PowerShell's own commands: what they change, fetch, run and look up; and shapes of abuse."""
+"""Tables for PowerShell cmdlets, and patterns of abuse that span several commands."""
 
 import re
 
@@ -302,7 +302,7 @@ ROWS: Rows = {
     ),
 }
 
-# Shapes that code takes, whatever commands it uses; the first match of each counts.
+# Patterns over the whole code; the first match of each counts.
 SHAPES = tuple(
     (rule, re.compile(pattern, re.IGNORECASE | re.DOTALL))
     for rule, pattern in (

@@ -1,4 +1,4 @@
-"""Programs that hold data of others: repositories, databases, clouds, clusters."""
+"""Programs that manage shared data: repositories, databases, clouds, clusters, archives."""
 
 import fnmatch
 import re
@@ -92,7 +92,7 @@ _PACKERS = frozenset({"tar", "zip", "7z", "7za", "rar", "gzip", "ditto", "cpio"}
 
 
 def packed(call: Call, around: Around) -> Iterator[Sight]:
-    """Yield what it means to encrypt or pack files that are not the agent's own."""
+    """Yield a hit if the call encrypts or packs files outside the workspace."""
     foreign = [
         effect.target
         for effect in effects(call)
@@ -179,7 +179,7 @@ ROWS: Rows = {
 
 
 def disguised(call: Call, _: Around) -> Iterator[Sight]:
-    """A shell or an interpreter under another name."""
+    """Yield a hit if the call copies an interpreter to another name."""
     operands = options(call.args).operands
     if len(operands) == 2 and _INTERPRETER.fullmatch(operands[0].text):
         name = operands[0].text.rpartition("/")[2]

@@ -74,7 +74,7 @@ ROWS: Rows = {
     "smbmap": (("TESTING_TOOL", r""),),
 }
 
-# Made to break in, to take credentials or to raise rights; little else.
+# Made for attacks: intrusion, credential theft, privilege escalation.
 ATTACK_TOOLS = frozenset(
     names("""
     mimikatz pypykatz lazagne linpeas linenum winpeas winpeasx64 rubeus sharphound nanodump
@@ -91,7 +91,7 @@ ATTACK_TOOLS = frozenset(
     mailsniper go-secdump physmem2profit dumpit
 """)
 )
-# Used by testers and defenders as much as by anyone.
+# Security tools that testers and defenders use as well.
 TESTING_TOOLS = frozenset(
     names("""
     nmap masscan zmap rustscan nikto sqlmap hydra medusa ncrack john hashcat gobuster dirb

@@ -41,7 +41,7 @@ _FUNCTIONS = (RIGHTS_JUDGES, STARTUP_JUDGES, NETWORK_JUDGES, DATA_JUDGES)
 
 @cache
 def _rows(verb: str) -> tuple[tuple[tuple[str, re.Pattern[str]], ...], ...]:
-    """Return the rows of each table for `verb`, compiled when first asked for."""
+    """Return the rows of each table for `verb`, compiled on first use."""
     return tuple(
         tuple((rule, re.compile(pattern)) for rule, pattern in table[verb])
         for table in _TABLES
@@ -61,7 +61,7 @@ _JUDGED = frozenset().union(*_FUNCTIONS)
 
 
 def judge(call: Call, around: Around) -> Iterator[Sight]:
-    """Yield what is to be said of `call`, beside what it does to files."""
+    """Yield the hits for `call`, apart from its effects on files."""
     verb = call.verb
     if verb in _JUDGED:
         for function in _functions(verb):
@@ -76,7 +76,7 @@ def judge(call: Call, around: Around) -> Iterator[Sight]:
 
 
 def _tools(call: Call) -> Iterator[Sight]:
-    """Yield a sight for a tool that is known by name, run by itself or by an interpreter."""
+    """Yield a hit for a known tool, run directly or by an interpreter."""
     names = [call.verb, *(bare(code.file.text) for code in codes(call) if code.file is not None)]
     for name in names:
         stems = {name, name.partition(".")[0], name.rpartition(" ")[2]}

@@ -94,7 +94,7 @@ _LEAVING = frozenset({Taint.SECRET, Taint.ENVIRONMENT, Taint.FILE})
 
 
 def _bodies(given: Options, call: Call, around: Around) -> Iterator[frozenset[Taint]]:
-    """Yield the origins of each file or input that an upload carries."""
+    """Yield the origins of each file or input that a request uploads."""
     for name in _CURL_DATA:
         value = given.values.get(name)
         if value is not None and "@" in value.text[:40]:
@@ -179,7 +179,7 @@ def _copy(call: Call, around: Around) -> Iterator[Sight]:
 
 
 def _lookup(call: Call, around: Around) -> Iterator[Sight]:
-    """`dig`, `ping`: data hidden in a name that is looked up."""
+    """`dig`, `ping`: data hidden in a host name."""
     taints = (
         frozenset().union(*(arg.taints & _LEAVING for arg in call.args))
         if call.args
@@ -222,7 +222,7 @@ def _ssh(call: Call, around: Around) -> Iterator[Sight]:
 
 
 def sockets(call: Call) -> Iterator[Sight]:
-    """Yield what redirections to `/dev/tcp` mean: a shell behind one is handed over."""
+    """Yield the hits for redirections to `/dev/tcp`; with a shell it is a reverse shell."""
     places = [*(write.target for write in call.writes), *call.reads]
     for target in places:
         if match := _DEV_TCP.match(target.text):

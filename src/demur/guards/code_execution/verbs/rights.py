@@ -15,7 +15,7 @@ _RAISERS = frozenset({"sudo", "doas", "su", "pkexec", "run0", "gosu", "su-exec"}
 
 
 def _sudo(call: Call, _: Around) -> Iterator[Sight]:
-    """`sudo` alone is worth a note; a shell behind it is judged as a shell."""
+    """`sudo` alone is noted; a shell behind it is judged as a shell."""
     given = options(call.args[:3], frozenset({"-u", "--user", "-g", "-p"}))
     if given.any("-i", "-s", "--login", "--shell") and not given.operands:
         yield Sight("ROOT_SHELL", "root")
@@ -35,7 +35,7 @@ def _su(call: Call, _: Around) -> Iterator[Sight]:
 
 
 def _shell(call: Call, _: Around) -> Iterator[Sight]:
-    """A shell that is given nothing to do, behind a program that gives rights."""
+    """An interactive shell behind a program that raises privileges."""
     raised = [name for name in call.via if name in _RAISERS]
     if not raised or call.stdin.taints or call.piped:
         return
@@ -64,7 +64,7 @@ def _chmod(call: Call, around: Around) -> Iterator[Sight]:
 
 
 def _modes(call: Call, around: Around) -> Iterator[Sight]:
-    """A note on any change of modes, owners or attributes of files that are not the agent's."""
+    """Note a change of modes, owners or attributes of files outside the workspace."""
     operands = options(call.args).operands[1:]
     foreign = [arg for arg in operands if not around.own(arg, call.cwd) and "/" in arg.text]
     if foreign:
@@ -72,7 +72,7 @@ def _modes(call: Call, around: Around) -> Iterator[Sight]:
 
 
 def _chown(call: Call, around: Around) -> Iterator[Sight]:
-    """Taking system trees over; giving files in the workspace away is no one's loss."""
+    """Report a change of owner of system trees; inside the workspace it is harmless."""
     given = options(call.args, frozenset({"--from", "--reference"}))
     for target in given.operands[1:9]:
         where = place(target.text, call.cwd, around.bounds)
@@ -108,7 +108,7 @@ def _usermod(call: Call, _: Around) -> Iterator[Sight]:
 
 
 def _container(call: Call, _: Around) -> Iterator[Sight]:
-    """A container that gets the host's root, its processes or its devices."""
+    """Report a container that gets the host's root, processes or devices."""
     text = " ".join(call.texts)
     if not re.match(r"(?:container )?(?:run|create|exec)\b", text):
         return

@@ -18,7 +18,7 @@ _FORGETS = re.compile(
 
 
 def injected(call: Call) -> Iterator[Sight]:
-    """Yield a sight for a variable that makes other programs load or run something."""
+    """Yield a hit for a variable that makes other programs load or run something."""
     for name, value in call.environment:
         if name in _SURE:
             yield Sight("LIBRARY_INJECTION", name)

@@ -7,7 +7,7 @@ __all__ = ["ROWS"]
 _DISK = r"/dev/(?:r?disk|[shv]d[a-z]|xvd|nvme|mmcblk|md|mapper|dm-)"
 
 ROWS: Rows = {
-    # Disks and what lies on them.
+    # Disks and file systems.
     **dict.fromkeys(
         ("mkswap", "newfs", "wipefs", "mke2fs", "mkntfs", "mkdosfs"),
         (("OVERWRITE_DEVICE", r"/dev/"),),
@@ -111,7 +111,7 @@ ROWS: Rows = {
     "getent": (("SECRET_READ", r"shadow"), ("HOST_FACTS", r"passwd|group")),
     "klist": (("HOST_FACTS", r""),),
     "chage": (("HOST_FACTS", r"-l"),),
-    # What is heard and seen.
+    # Capture of traffic, screen and sound.
     **dict.fromkeys(
         ("tcpdump", "tshark", "dumpcap", "ettercap", "dsniff", "bettercap", "mitmproxy", "ngrep"),
         (("EAVESDROP", r"^(?!.*(?:-r\b|-D\b|--version|-L\b))"),),
